@@ -1,0 +1,1 @@
+//! The Grove API as data.

@@ -1,0 +1,2 @@
+//! The coppice binary.
+fn main() {}

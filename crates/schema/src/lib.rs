@@ -1,0 +1,1 @@
+//! Kubernetes structural schemas as data.
