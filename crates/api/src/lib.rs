@@ -1,1 +1,5 @@
-//! The Grove API as data.
+//! The Grove API as data: types, CRDs, names, admission rules and the canonical pod template.
+//!
+//! Everything here is pure: no client, no clock, no randomness. Whatever needs one of those belongs in a crate above.
+
+pub mod types;

@@ -1,0 +1,167 @@
+//! Parts that several kinds share: topology constraints, autoscaling, claim sharing, recorded errors.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::UnknownFields;
+use super::string_enum::string_enum;
+
+/// Where the pods of a set, scaling group or clique must or should be placed together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TopologyConstraint {
+    /// The ClusterTopologyBinding that defines the domains; inherited from the enclosing level when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_name: Option<String>,
+    /// The domains to pack into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pack: Option<PackConstraint>,
+    /// Deprecated spelling of `pack.required`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pack_domain: Option<String>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+impl TopologyConstraint {
+    /// The domain that must hold all pods: `pack.required`, else the deprecated `packDomain`.
+    pub fn required(&self) -> Option<&str> {
+        let pack = self.pack.as_ref().and_then(|pack| pack.required.as_deref());
+        pack.filter(|domain| !domain.is_empty())
+            .or(self.pack_domain.as_deref())
+            .filter(|domain| !domain.is_empty())
+    }
+
+    /// The domain that should hold all pods.
+    pub fn preferred(&self) -> Option<&str> {
+        let pack = self.pack.as_ref().and_then(|pack| pack.preferred.as_deref());
+        pack.filter(|domain| !domain.is_empty())
+    }
+}
+
+/// Domains to pack into, by name of a topology level.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PackConstraint {
+    /// All pods in one domain of this level, or none is placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required: Option<String>,
+    /// All pods in one domain of this level when there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred: Option<String>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// Limits and metrics of a HorizontalPodAutoscaler that Coppice creates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AutoScalingConfig {
+    /// The lower limit; defaults to the replicas of what is scaled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_replicas: Option<i32>,
+    /// The upper limit.
+    #[serde(default)]
+    pub max_replicas: i32,
+    /// `autoscaling/v2` metric specifications.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Value>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// A resource claim template written inline in the set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceClaimTemplateConfig {
+    /// The name by which `resourceSharing` refers to it.
+    #[serde(default)]
+    pub name: String,
+    /// A `resource.k8s.io/v1` ResourceClaimTemplateSpec.
+    #[serde(default)]
+    pub template_spec: Value,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+string_enum! {
+    /// Who shares one resource claim.
+    ResourceSharingScope {
+        /// One claim for all replicas.
+        AllReplicas = "AllReplicas",
+        /// One claim for each replica.
+        PerReplica = "PerReplica",
+    }
+}
+
+impl Default for ResourceSharingScope {
+    /// The field is required; what is missing decodes as an unknown (empty) scope and is refused.
+    fn default() -> Self {
+        Self::Other(String::new())
+    }
+}
+
+/// A resource claim shared by pods, as listed on a set, scaling group or clique.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSharing {
+    /// An inline template of the set, else a ResourceClaimTemplate object.
+    #[serde(default)]
+    pub name: String,
+    /// Namespace of the ResourceClaimTemplate object; forces the lookup of an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Who shares the claim.
+    #[serde(default)]
+    pub scope: ResourceSharingScope,
+    /// Which children take part; all of them when absent. Not available on cliques.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<ResourceSharingFilter>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// Children that take part in a shared claim.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSharingFilter {
+    /// Cliques, by name in the template.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub child_clique_names: Vec<String>,
+    /// Scaling groups, by name in the template. Only on the set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub child_scaling_group_names: Vec<String>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// An error that stopped a reconcile, as recorded in a status.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastError {
+    /// A code of the documented list.
+    pub code: String,
+    /// What happened, for people.
+    pub description: String,
+    /// When it happened.
+    pub observed_at: Time,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// A namespaced object, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NamespacedName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}

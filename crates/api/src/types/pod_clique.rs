@@ -1,0 +1,135 @@
+//! PodClique: pods of one role. Also the clique part of a PodCliqueSet template, which has the same specification.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_derive::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use super::{AutoScalingConfig, LastError, PodSpec, UnknownFields};
+
+/// What a clique runs and how many of it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "grove.io",
+    version = "v1alpha1",
+    kind = "PodClique",
+    plural = "podcliques",
+    shortname = "pclq",
+    namespaced,
+    status = "PodCliqueStatus",
+    derive = "PartialEq",
+    schema = "disabled",
+    crates(
+        kube_core = "::kube_core",
+        k8s_openapi = "::k8s_openapi",
+        serde = "::serde",
+        serde_json = "::serde_json"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCliqueSpec {
+    /// The role of the pods, unique in the set.
+    #[serde(default)]
+    pub role_name: String,
+    /// The pods' specification.
+    #[serde(default)]
+    pub pod_spec: PodSpec,
+    /// The number of pods.
+    #[serde(default)]
+    pub replicas: i32,
+    /// How many pods must be there for the clique to count as available; the gang's minimum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<i32>,
+    /// Cliques that must be ready first: clique names in a template, object names in a PodClique.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts_after: Vec<String>,
+    /// Limits of an autoscaler for this clique.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_scaling_config: Option<AutoScalingConfig>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// What is known of a clique.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCliqueStatus {
+    /// The generation that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Errors of the last reconcile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_errors: Vec<LastError>,
+    /// Pods that exist and are not being deleted.
+    #[serde(default)]
+    pub replicas: i32,
+    /// Ready pods.
+    #[serde(default)]
+    pub ready_replicas: i32,
+    /// Pods with the current template.
+    #[serde(default)]
+    pub updated_replicas: i32,
+    /// Pods held back by a scheduling gate.
+    #[serde(default)]
+    pub schedule_gated_replicas: i32,
+    /// Pods that have a node.
+    #[serde(default)]
+    pub scheduled_replicas: i32,
+    /// Selector for an autoscaler; absent on members of a scaling group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hpa_pod_selector: Option<String>,
+    /// `PodCliqueScheduled`, `MinAvailableBreached`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The set generation that all pods have reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_pod_clique_set_generation_hash: Option<String>,
+    /// The template that all pods have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_pod_template_hash: Option<String>,
+    /// The update in progress, or the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_progress: Option<PodCliqueUpdateProgress>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// How far the update of a clique is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCliqueUpdateProgress {
+    /// When it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_started_at: Option<Time>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_ended_at: Option<Time>,
+    /// The set generation being rolled out.
+    #[serde(default)]
+    pub pod_clique_set_generation_hash: String,
+    /// The pod template being rolled out.
+    #[serde(default)]
+    pub pod_template_hash: String,
+    /// Ready pods chosen for replacement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_pods_selected_to_update: Option<PodsSelectedToUpdate>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// Ready pods chosen for replacement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodsSelectedToUpdate {
+    /// The pod being replaced.
+    #[serde(default)]
+    pub current: String,
+    /// Pods already replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub completed: Vec<String>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}

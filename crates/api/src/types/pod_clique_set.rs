@@ -1,0 +1,206 @@
+//! PodCliqueSet: a whole serving system and how many copies of it.
+
+use std::collections::BTreeMap;
+
+use kube_derive::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use super::string_enum::string_enum;
+use super::{
+    AutoScalingConfig, PodCliqueSetStatus, PodCliqueSpec, ResourceClaimTemplateConfig, ResourceSharing,
+    TopologyConstraint, UnknownFields,
+};
+
+/// A serving system and how many copies of it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "grove.io",
+    version = "v1alpha1",
+    kind = "PodCliqueSet",
+    plural = "podcliquesets",
+    shortname = "pcs",
+    namespaced,
+    status = "PodCliqueSetStatus",
+    derive = "PartialEq",
+    schema = "disabled",
+    crates(
+        kube_core = "::kube_core",
+        k8s_openapi = "::k8s_openapi",
+        serde = "::serde",
+        serde_json = "::serde_json"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCliqueSetSpec {
+    /// The number of copies of the template.
+    #[serde(default)]
+    pub replicas: i32,
+    /// How pods are replaced when the template changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_strategy: Option<UpdateStrategy>,
+    /// One copy of the system.
+    #[serde(default)]
+    pub template: PodCliqueSetTemplate,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// How pods are replaced when the template changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateStrategy {
+    /// The strategy.
+    #[serde(default, rename = "type")]
+    pub strategy: UpdateStrategyType,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+string_enum! {
+    /// How pods are replaced when the template changes.
+    #[derive(Default)]
+    UpdateStrategyType {
+        /// One copy of the set at a time, by deleting and creating pods.
+        #[default]
+        RollingRecreate = "RollingRecreate",
+        /// Only pods that somebody else deletes come back with the new template.
+        OnDelete = "OnDelete",
+    }
+}
+
+string_enum! {
+    /// In which order the cliques of one copy start.
+    #[derive(Default)]
+    CliqueStartupType {
+        /// All at once.
+        #[default]
+        AnyOrder = "CliqueStartupTypeAnyOrder",
+        /// Each after the one before it in the list.
+        InOrder = "CliqueStartupTypeInOrder",
+        /// Each after those named in its `startsAfter`.
+        Explicit = "CliqueStartupTypeExplicit",
+    }
+}
+
+/// One copy of a serving system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCliqueSetTemplate {
+    /// The cliques; their order counts when they start in order.
+    #[serde(default)]
+    pub cliques: Vec<PodCliqueTemplate>,
+    /// In which order the cliques start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clique_startup_type: Option<CliqueStartupType>,
+    /// Priority class of all gangs and pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
+    /// The headless service of each copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headless_service_config: Option<HeadlessServiceConfig>,
+    /// Where one copy is to be placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<TopologyConstraint>,
+    /// How long too few pods are tolerated before the gang is terminated, such as `4h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub termination_delay: Option<String>,
+    /// Resource claim templates for `resourceSharing`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resource_claim_templates: Vec<ResourceClaimTemplateConfig>,
+    /// Claims shared across the set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resource_sharing: Vec<ResourceSharing>,
+    /// Cliques that scale together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pod_clique_scaling_groups: Vec<PodCliqueScalingGroupConfig>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// One clique of a template.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCliqueTemplate {
+    /// Its name, unique in the template.
+    #[serde(default)]
+    pub name: String,
+    /// Labels for the clique and its pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations for the clique and its pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Where its pods are to be placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<TopologyConstraint>,
+    /// Claims shared by its pods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resource_sharing: Vec<ResourceSharing>,
+    /// What it runs.
+    #[serde(default)]
+    pub spec: PodCliqueSpec,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// Cliques of a template that scale together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCliqueScalingGroupConfig {
+    /// Its name, unique in the template.
+    #[serde(default)]
+    pub name: String,
+    /// Member cliques, by name.
+    #[serde(default)]
+    pub clique_names: Vec<String>,
+    /// Annotations for the PodCliqueScalingGroup.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// The number of copies at first; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// How many copies must be there, and form the base gang; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<i32>,
+    /// Limits of an autoscaler for this group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_config: Option<AutoScalingConfig>,
+    /// Claims shared by the copies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resource_sharing: Vec<ResourceSharing>,
+    /// Where one copy is to be placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<TopologyConstraint>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// The headless service of each copy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeadlessServiceConfig {
+    /// Whether pods have an address before they are ready.
+    #[serde(default = "publish_by_default")]
+    pub publish_not_ready_addresses: bool,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+fn publish_by_default() -> bool {
+    true
+}
+
+impl Default for HeadlessServiceConfig {
+    fn default() -> Self {
+        Self {
+            publish_not_ready_addresses: publish_by_default(),
+            unknown: UnknownFields::new(),
+        }
+    }
+}

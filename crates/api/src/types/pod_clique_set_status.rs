@@ -1,0 +1,128 @@
+//! What is known of a PodCliqueSet.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::{Deserialize, Serialize};
+
+use super::string_enum::string_enum;
+use super::{LastError, UnknownFields};
+
+/// What is known of a PodCliqueSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCliqueSetStatus {
+    /// The generation that was synced completely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Conditions of the set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Errors of the last reconcile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_errors: Vec<LastError>,
+    /// The copies asked for.
+    #[serde(default)]
+    pub replicas: i32,
+    /// Available copies with the current template.
+    #[serde(default)]
+    pub updated_replicas: i32,
+    /// Copies whose cliques and scaling groups all have their minimum.
+    #[serde(default)]
+    pub available_replicas: i32,
+    /// Selector for an autoscaler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hpa_pod_selector: Option<String>,
+    /// The gangs of the set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pod_gang_statuses: Vec<PodGangSummary>,
+    /// Identity of the template that the set has accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_generation_hash: Option<String>,
+    /// The update in progress, or the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_progress: Option<PodCliqueSetUpdateProgress>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// One gang, as the set sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGangSummary {
+    /// The PodGang.
+    pub name: String,
+    /// How far it is.
+    pub phase: PodGangPhase,
+    /// Conditions of the gang.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+string_enum! {
+    /// How far a gang is.
+    #[derive(Default)]
+    PodGangPhase {
+        /// Not all of its minimum is scheduled.
+        #[default]
+        Pending = "Pending",
+        /// Scheduled; not all of its minimum is ready.
+        Starting = "Starting",
+        /// Its minimum is ready.
+        Running = "Running",
+        /// It ended in failure.
+        Failed = "Failed",
+        /// It ended in success.
+        Succeeded = "Succeeded",
+    }
+}
+
+/// How far the update of a set is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCliqueSetUpdateProgress {
+    /// When it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_started_at: Option<Time>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_ended_at: Option<Time>,
+    /// Standalone cliques already updated.
+    #[serde(default)]
+    pub updated_pod_cliques_count: i32,
+    /// Standalone cliques to update.
+    #[serde(default)]
+    pub total_pod_cliques_count: i32,
+    /// Scaling groups already updated.
+    #[serde(default)]
+    pub updated_pod_clique_scaling_groups_count: i32,
+    /// Scaling groups to update.
+    #[serde(default)]
+    pub total_pod_clique_scaling_groups_count: i32,
+    /// Copies of the set being updated; the first is the active one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub currently_updating: Vec<ReplicaUpdateProgress>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+/// How far the update of one copy is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicaUpdateProgress {
+    /// The copy.
+    #[serde(default)]
+    pub replica_index: i32,
+    /// When it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_started_at: Option<Time>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_ended_at: Option<Time>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
