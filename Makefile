@@ -1,0 +1,42 @@
+# Coppice: every target sets up what it needs. `make help` lists them.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+
+.PHONY: help demo test e2e bench lint fmt control-plane deny
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: toolchain ## the main job on an embedded control plane: no cluster, no Docker, no Go
+	$(CARGO) run --quiet --release --bin coppice -- demo
+
+test: toolchain ## everything that needs no other download than crates
+	$(CARGO) test --workspace --locked
+
+e2e: toolchain ## the scenarios against a real kube-apiserver and etcd (KUBEBUILDER_ASSETS, else built once from source)
+	./hack/e2e.sh
+
+bench: toolchain ## the measured claims, each beside a floor in the same run
+	$(CARGO) bench --workspace --locked
+
+lint: toolchain ## formatting, clippy with warnings as errors, the direction of dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
+	./hack/check-layers.sh
+
+deny: toolchain ## licences, sources and duplicate versions of all dependencies (installs cargo-deny when absent)
+	@command -v cargo-deny >/dev/null || { echo "installing cargo-deny (once, a few minutes)"; $(CARGO) install --locked --quiet cargo-deny; }
+	$(CARGO) deny --locked check licenses bans sources
+
+fmt: toolchain ## format all code
+	$(CARGO) fmt --all
+
+control-plane: ## build the real control plane binaries into the cache and print where they are
+	@./hack/build-control-plane.sh
+
+.PHONY: toolchain
+toolchain:
+	@command -v $(CARGO) >/dev/null || { echo "No Rust toolchain found: install a stable one, 1.91 or newer, from https://rustup.rs and run this again." >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "No C linker found: install gcc or clang (on Debian: apt-get install gcc libc6-dev) and run this again." >&2; exit 1; }

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The direction of dependencies (docs/architecture.md): deciders know neither tokio nor an HTTP client, the embedded
+# API server knows none of our kinds, and nothing below depends on something above it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+failed=0
+# deny CRATE REASON PACKAGE...: none of the packages may be among the crate's normal dependencies, at any depth
+deny() {
+  local crate=$1 reason=$2 tree
+  shift 2
+  [ -d "crates/${crate#coppice-}" ] || return 0
+  tree=$(cargo tree --locked --offline -p "$crate" -e normal --prefix none --format '{p}' 2>/dev/null ||
+    cargo tree --locked -p "$crate" -e normal --prefix none --format '{p}')
+  for package in "$@"; do
+    if grep -qE "^$package v" <<<"$tree"; then
+      echo "layers: $crate depends on $package: $reason" >&2
+      cargo tree --locked -p "$crate" -e normal -i "$package" --depth 4 2>/dev/null | head -12 >&2 || true
+      failed=1
+    fi
+  done
+}
+
+pure="a decider has no client, no runtime and no clock; move what needs one into a shell"
+for crate in coppice-schema coppice-api coppice-core coppice-placement; do
+  deny "$crate" "$pure" tokio hyper reqwest kube kube-client kube-runtime axum rand
+done
+generic="it is a Kubernetes of its own and must serve any kind"
+for crate in coppice-apiserver coppice-cluster coppice-runtime; do
+  deny "$crate" "$generic" coppice-api coppice-core coppice-placement coppice-operator coppice-scheduler
+done
+deny coppice-apiserver "the server is not a client of itself" kube kube-client
+deny coppice-core "the planner decides what, placement decides where" coppice-placement
+[ $failed -eq 0 ] && echo "layers: dependencies point downward only"
+exit $failed
