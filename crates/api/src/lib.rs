@@ -2,4 +2,6 @@
 //!
 //! Everything here is pure: no client, no clock, no randomness. Whatever needs one of those belongs in a crate above.
 
+pub mod duration;
+pub mod names;
 pub mod types;

@@ -1,0 +1,35 @@
+//! Annotation keys and their fixed values.
+
+/// On a set: `"true"` (exactly) lets anybody change its managed objects.
+pub const DISABLE_PROTECTION: &str = "grove.io/disable-managed-resource-protection";
+/// The value that makes [`DISABLE_PROTECTION`] count.
+pub const DISABLE_PROTECTION_VALUE: &str = "true";
+/// On a set: any change of it asks for a reconcile.
+pub const RECONCILE_TRIGGER: &str = "grove.io/reconcile-trigger";
+/// On a gang: the ClusterTopologyBinding that its constraints were translated with.
+pub const TOPOLOGY_NAME: &str = "grove.io/topology-name";
+/// On a set, scaling group or clique: the NVLink group, or [`MNNVL_NONE`].
+pub const MNNVL_GROUP: &str = "grove.io/mnnvl-group";
+/// The value of [`MNNVL_GROUP`] that opts out and stops inheritance.
+pub const MNNVL_NONE: &str = "none";
+
+/// On a set or clique: the Volcano queue.
+pub const VOLCANO_QUEUE: &str = "scheduling.grove.io/volcano-queue";
+/// The Volcano queue when none is named.
+pub const VOLCANO_DEFAULT_QUEUE: &str = "default";
+/// On pods under Volcano: their group.
+pub const VOLCANO_GROUP_NAME: &str = "scheduling.volcano.sh/group-name";
+/// On pods under Volcano: their group, under the key of its predecessor.
+pub const KUBE_BATCH_GROUP_NAME: &str = "scheduling.k8s.io/group-name";
+
+/// KAI's queue as an annotation; the label of the same key is preferred.
+pub const KAI_QUEUE: &str = super::labels::KAI_QUEUE;
+/// Tells KAI not to group pods itself.
+pub const KAI_SKIP_POD_GROUPER: &str = "kai.scheduler/skip-podgrouper";
+/// On pods under KAI: their group.
+pub const KAI_POD_GROUP_NAME: &str = "pod-group-name";
+
+/// On a token secret: the service account it is for.
+pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+/// Written by client-side `kubectl apply`; a copy of it on another object would lie.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
