@@ -1,0 +1,195 @@
+//! Lists what differs between two servers' normalised answers.
+
+use serde_json::Value;
+
+use crate::corpus::AllowedDifference;
+use crate::exchange::Answer;
+
+/// One place where the answers differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The case.
+    pub case: String,
+    /// The step, counted from 1 among the compared ones, and its request.
+    pub step: String,
+    /// The place in the answer, such as `body.spec.replicas`.
+    pub path: String,
+    /// What the real server has there.
+    pub expected: String,
+    /// What the embedded server has there.
+    pub actual: String,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{} step {}\n    {}\n      real:     {}\n      embedded: {}",
+            self.case, self.step, self.path, self.expected, self.actual
+        )
+    }
+}
+
+/// Compares the answers of one case.
+pub fn compare(case: &str, expected: &[Answer], actual: &[Answer]) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    if expected.len() != actual.len() {
+        differences.push(Difference {
+            case: case.to_owned(),
+            step: "0".to_owned(),
+            path: "steps".to_owned(),
+            expected: expected.len().to_string(),
+            actual: actual.len().to_string(),
+        });
+    }
+    for (index, (expected, actual)) in expected.iter().zip(actual).enumerate() {
+        let step = format!("{} {}", index + 1, expected.request);
+        let mut found = Vec::new();
+        walk(&as_value(expected), &as_value(actual), &mut String::new(), &mut found);
+        differences.extend(found.into_iter().map(|(path, expected, actual)| Difference {
+            case: case.to_owned(),
+            step: step.clone(),
+            path,
+            expected,
+            actual,
+        }));
+    }
+    differences
+}
+
+fn as_value(answer: &Answer) -> Value {
+    serde_json::json!({"status": answer.status, "headers": answer.headers, "body": answer.body})
+}
+
+fn walk(expected: &Value, actual: &Value, path: &mut String, found: &mut Vec<(String, String, String)>) {
+    match (expected, actual) {
+        (Value::Object(left), Value::Object(right)) => {
+            let keys: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            for key in keys {
+                descend(left.get(key), right.get(key), key, path, found);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            for index in 0..left.len().max(right.len()) {
+                descend(left.get(index), right.get(index), &index.to_string(), path, found);
+            }
+        }
+        _ if expected != actual => found.push((path.clone(), shorten(expected), shorten(actual))),
+        _ => {}
+    }
+}
+
+fn descend(
+    left: Option<&Value>,
+    right: Option<&Value>,
+    segment: &str,
+    path: &mut String,
+    found: &mut Vec<(String, String, String)>,
+) {
+    let length = path.len();
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(segment);
+    match (left, right) {
+        (Some(left), Some(right)) => walk(left, right, path, found),
+        (left, right) => found.push((
+            path.clone(),
+            left.map_or("(absent)".to_owned(), shorten),
+            right.map_or("(absent)".to_owned(), shorten),
+        )),
+    }
+    path.truncate(length);
+}
+
+fn shorten(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= 400 {
+        return text;
+    }
+    text.chars().take(400).chain("…".chars()).collect()
+}
+
+/// Splits differences into those that nothing allows, and the indices of the allowances that were used.
+pub fn judge(differences: Vec<Difference>, allowed: &[AllowedDifference]) -> (Vec<Difference>, Vec<usize>) {
+    let mut used = std::collections::BTreeSet::new();
+    let mut refused = Vec::new();
+    for difference in differences {
+        match allowed.iter().position(|entry| covers(entry, &difference)) {
+            Some(index) => {
+                used.insert(index);
+            }
+            None => refused.push(difference),
+        }
+    }
+    (refused, used.into_iter().collect())
+}
+
+fn covers(entry: &AllowedDifference, difference: &Difference) -> bool {
+    (entry.case == "*" || entry.case == difference.case) && path_matches(&entry.path, &difference.path)
+}
+
+fn path_matches(pattern: &str, path: &str) -> bool {
+    let mut pattern = pattern.split('.');
+    let mut path = path.split('.');
+    loop {
+        match (pattern.next(), path.next()) {
+            (Some("**"), _) => return true,
+            (Some("*"), Some(_)) => {}
+            (Some(left), Some(right)) if left == right => {}
+            (None, None) => return true,
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    fn answer(status: u16, body: Value) -> Answer {
+        Answer {
+            request: "GET /x".into(),
+            status,
+            headers: BTreeMap::new(),
+            body,
+        }
+    }
+
+    #[test]
+    fn differences_are_named_by_path() {
+        let found = compare(
+            "c",
+            &[answer(200, json!({"a": [1, 2], "b": 1}))],
+            &[answer(404, json!({"a": [1], "c": 1}))],
+        );
+        let paths: Vec<&str> = found.iter().map(|difference| difference.path.as_str()).collect();
+        assert_eq!(paths, ["body.a.1", "body.b", "body.c", "status"]);
+    }
+
+    #[test]
+    fn allowances_cover_by_pattern_and_unused_ones_are_known() {
+        let found = compare(
+            "c",
+            &[answer(200, json!({"a": {"x": 1}, "b": 1}))],
+            &[answer(200, json!({"a": {"x": 2}, "b": 2}))],
+        );
+        let allow = |case: &str, path: &str| AllowedDifference {
+            case: case.into(),
+            path: path.into(),
+            reason: "test".into(),
+        };
+        let (refused, used) = judge(found.clone(), &[allow("other", "**"), allow("*", "body.a.**")]);
+        assert_eq!(refused.len(), 1);
+        assert_eq!(refused[0].path, "body.b");
+        assert_eq!(used, [1]);
+        let (refused, _) = judge(found, &[allow("c", "body.*")]);
+        assert_eq!(
+            refused.len(),
+            1,
+            "one star stands for one segment, not for what is below it"
+        );
+    }
+}

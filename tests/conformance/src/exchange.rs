@@ -1,0 +1,219 @@
+//! Sends the requests of a case and keeps the raw answers.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use futures::StreamExt;
+use http::{Method, Request};
+use http_body_util::{BodyExt, BodyStream};
+use kube::Client;
+use kube::client::Body;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::corpus::{Case, Step};
+
+/// What a server answered to one request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The request, as written in the corpus.
+    pub request: String,
+    /// The status code.
+    pub status: u16,
+    /// Headers that clients act on.
+    pub headers: BTreeMap<String, String>,
+    /// The body: JSON where it is JSON, else text; for a watch, the list of its events.
+    pub body: Value,
+}
+
+/// Headers that are compared. The rest differs between any two servers (dates, audit ids, lengths).
+const COMPARED_HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
+
+/// Runs a case in a fresh namespace and returns the answers to its steps, silent ones left out.
+pub async fn run(client: &Client, case: &Case) -> Result<Vec<Answer>> {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": case.case}});
+    let create = Step {
+        request: "POST /api/v1/namespaces".to_owned(),
+        body: Some(namespace),
+        ..Step::default()
+    };
+    let mut kept = BTreeMap::from([("NS".to_owned(), Value::String(case.case.clone()))]);
+    let created = send(client, &create, &kept).await?;
+    if created.status != 201 {
+        bail!("creating the namespace of case {}: {}", case.case, created.body);
+    }
+    let mut answers = Vec::new();
+    for step in &case.steps {
+        let answer = send(client, step, &kept)
+            .await
+            .with_context(|| format!("{}: {}", case.case, step.request))?;
+        if let Some(name) = &step.keep {
+            kept.insert(name.clone(), answer.body.clone());
+        }
+        if !step.silent {
+            answers.push(answer);
+        }
+    }
+    Ok(answers)
+}
+
+async fn send(client: &Client, step: &Step, kept: &BTreeMap<String, Value>) -> Result<Answer> {
+    let (method, path) = step
+        .request
+        .split_once(' ')
+        .context("a request is a method and a path")?;
+    let mut request = Request::builder()
+        .method(Method::from_bytes(method.as_bytes())?)
+        .uri(fill(path, kept)?);
+    let mut headers = BTreeMap::from([("accept".to_owned(), "application/json".to_owned())]);
+    let body = match (&step.body, &step.raw, step.oversize) {
+        (Some(body), None, None) => Some(fill_value(body, kept)?.to_string()),
+        (None, Some(raw), None) => Some(fill(raw, kept)?),
+        (None, None, Some(bytes)) => Some(format!("{{\"filler\":\"{}\"}}", "x".repeat(bytes))),
+        (None, None, None) => None,
+        _ => bail!("a step has one of body, raw and oversize"),
+    };
+    if body.is_some() {
+        headers.insert("content-type".to_owned(), "application/json".to_owned());
+    }
+    headers.extend(
+        step.headers
+            .iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.clone())),
+    );
+    for (name, value) in &headers {
+        request = request.header(name, fill(value, kept)?);
+    }
+    let response = client
+        .send(request.body(Body::from(body.unwrap_or_default().into_bytes()))?)
+        .await?;
+    let status = response.status().as_u16();
+    let headers = COMPARED_HEADERS
+        .iter()
+        .filter_map(|name| {
+            Some((
+                (*name).to_owned(),
+                response.headers().get(*name)?.to_str().ok()?.to_owned(),
+            ))
+        })
+        .collect();
+    let body = match step.events {
+        Some(count) if status == 200 => Value::Array(watch_events(response.into_body(), count).await?),
+        _ => parse(&response.into_body().collect().await?.to_bytes()),
+    };
+    Ok(Answer {
+        request: step.request.clone(),
+        status,
+        headers,
+        body,
+    })
+}
+
+fn parse(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// Reads events until there are as many as asked for, or the server closes the stream.
+async fn watch_events(body: Body, count: usize) -> Result<Vec<Value>> {
+    let mut stream = BodyStream::new(body);
+    let mut buffer: Vec<u8> = Vec::new();
+    let mut events = Vec::new();
+    while events.len() < count {
+        let Some(frame) = stream.next().await else { break };
+        if let Ok(data) = frame?.into_data() {
+            buffer.extend_from_slice(&data);
+        }
+        while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = buffer.drain(..=end).collect();
+            if !line.trim_ascii().is_empty() {
+                events.push(parse(line.trim_ascii()));
+            }
+        }
+    }
+    events.truncate(count);
+    Ok(events)
+}
+
+fn fill_value(value: &Value, kept: &BTreeMap<String, Value>) -> Result<Value> {
+    Ok(match value {
+        Value::String(text) => Value::String(fill(text, kept)?),
+        Value::Array(items) => Value::Array(items.iter().map(|item| fill_value(item, kept)).collect::<Result<_>>()?),
+        Value::Object(map) => Value::Object(
+            map.iter()
+                .map(|(key, item)| Ok((key.clone(), fill_value(item, kept)?)))
+                .collect::<Result<_>>()?,
+        ),
+        other => other.clone(),
+    })
+}
+
+/// Puts kept answers in place of `$name` and `$name.path`; `$$` stands for a dollar sign.
+fn fill(text: &str, kept: &BTreeMap<String, Value>) -> Result<String> {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(position) = rest.find('$') {
+        filled.push_str(&rest[..position]);
+        rest = &rest[position + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            filled.push('$');
+            rest = after;
+            continue;
+        }
+        let end = rest
+            .find(|character: char| !(character.is_ascii_alphanumeric() || character == '.' || character == '_'))
+            .unwrap_or(rest.len());
+        let reference = rest[..end].trim_end_matches('.');
+        let mut parts = reference.split('.');
+        let name = parts.next().unwrap_or_default();
+        let mut value = kept
+            .get(name)
+            .with_context(|| format!("no earlier step is kept as '{name}'"))?;
+        for part in parts {
+            let next = match part.parse::<usize>() {
+                Ok(index) if value.is_array() => value.get(index),
+                _ => value.get(part),
+            };
+            value = next.with_context(|| format!("'{reference}': the kept answer has no '{part}': {value}"))?;
+        }
+        match value {
+            Value::String(text) => filled.push_str(text),
+            other => filled.push_str(&other.to_string()),
+        }
+        rest = &rest[reference.len()..];
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_answers_are_put_in_place() {
+        let kept = BTreeMap::from([
+            ("NS".to_owned(), json!("a-case")),
+            (
+                "pod".to_owned(),
+                json!({"metadata": {"uid": "u1"}, "items": [{"n": 3}]}),
+            ),
+        ]);
+        assert_eq!(
+            fill("/ns/$NS/pods/x?uid=$pod.metadata.uid&n=$pod.items.0.n", &kept).unwrap(),
+            "/ns/a-case/pods/x?uid=u1&n=3"
+        );
+        assert_eq!(fill("costs $$5, $NS.", &kept).unwrap(), "costs $5, a-case.");
+        assert!(
+            fill("$nobody", &kept)
+                .unwrap_err()
+                .to_string()
+                .contains("no earlier step is kept as 'nobody'")
+        );
+        assert!(
+            fill("$pod.spec", &kept)
+                .unwrap_err()
+                .to_string()
+                .contains("has no 'spec'")
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! Replaces what must differ between two servers by tokens, in order of first appearance within a case.
+//!
+//! The same uid or resource version becomes the same token, so a version that should not have moved is still seen.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::exchange::Answer;
+
+/// Normalises the answers of one case together, so that tokens agree across them.
+pub fn normalise(answers: &[Answer]) -> Vec<Answer> {
+    let mut tokens = Tokens::default();
+    answers
+        .iter()
+        .map(|answer| {
+            let mut answer = answer.clone();
+            collect_generated_names(&answer.body, &mut tokens);
+            walk(&mut answer.body, "", &mut tokens);
+            for value in answer.headers.values_mut() {
+                *value = tokens.replace_known(value);
+            }
+            answer
+        })
+        .collect()
+}
+
+#[derive(Default)]
+struct Tokens {
+    by_value: BTreeMap<String, String>,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl Tokens {
+    fn token(&mut self, class: &'static str, value: &str) -> String {
+        if let Some(token) = self.by_value.get(value) {
+            return token.clone();
+        }
+        let count = self.counts.entry(class).or_default();
+        *count += 1;
+        let token = format!("<{class} {count}>");
+        self.by_value.insert(value.to_owned(), token.clone());
+        token
+    }
+
+    /// Replaces values that already have a token inside a longer text, such as a message that quotes a uid.
+    /// Short values (resource versions) are too likely to stand there by chance.
+    fn replace_known(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (value, token) in &self.by_value {
+            if value.len() >= 8 && text.contains(value.as_str()) {
+                text = text.replace(value.as_str(), token);
+            }
+        }
+        text
+    }
+}
+
+fn class_of(key: &str) -> Option<&'static str> {
+    match key {
+        "uid" => Some("uid"),
+        "resourceVersion" => Some("version"),
+        "continue" => Some("continue"),
+        "clusterIP" | "podIP" | "hostIP" | "ip" => Some("address"),
+        "creationTimestamp"
+        | "deletionTimestamp"
+        | "time"
+        | "lastTransitionTime"
+        | "lastHeartbeatTime"
+        | "firstTimestamp"
+        | "lastTimestamp"
+        | "eventTime"
+        | "startTime"
+        | "startedAt"
+        | "lastProbeTime"
+        | "expirationTimestamp" => Some("time"),
+        _ => None,
+    }
+}
+
+fn walk(value: &mut Value, key: &str, tokens: &mut Tokens) {
+    match value {
+        Value::Object(map) => {
+            for (key, item) in map.iter_mut() {
+                walk(item, key, tokens);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, key, tokens)),
+        Value::String(text) if !text.is_empty() => match class_of(key) {
+            // Times only have to be there: two of them may fall into the same second on one server only.
+            Some("time") => *text = "<time>".to_owned(),
+            Some("address") if text == "None" => {}
+            Some("version") if text == "0" => {}
+            Some(class) => *text = tokens.token(class, text),
+            None => *text = tokens.replace_known(text),
+        },
+        _ => {}
+    }
+}
+
+/// A name made from `generateName` ends in random characters, wherever it is quoted later.
+fn collect_generated_names(value: &Value, tokens: &mut Tokens) {
+    match value {
+        Value::Object(map) => {
+            if let Some(metadata) = map.get("metadata").and_then(Value::as_object)
+                && let Some(prefix) = metadata.get("generateName").and_then(Value::as_str)
+                && let Some(name) = metadata.get("name").and_then(Value::as_str)
+                && name.len() == prefix.len() + 5
+                && name.starts_with(prefix)
+            {
+                tokens.token("generated name", name);
+            }
+            map.values().for_each(|item| collect_generated_names(item, tokens));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_generated_names(item, tokens)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn answer(body: Value) -> Answer {
+        Answer {
+            request: "GET /".into(),
+            status: 200,
+            headers: BTreeMap::new(),
+            body,
+        }
+    }
+
+    #[test]
+    fn equal_versions_stay_equal_and_different_ones_differ() {
+        let answers = [
+            answer(json!({"metadata": {"resourceVersion": "812", "uid": "2b7c-aaaa-bbbb"}})),
+            answer(json!({"metadata": {"resourceVersion": "812"}})),
+            answer(json!({"metadata": {"resourceVersion": "813"}, "message": "uid 2b7c-aaaa-bbbb is gone"})),
+        ];
+        let normal = normalise(&answers);
+        assert_eq!(
+            normal[0].body,
+            json!({"metadata": {"resourceVersion": "<version 1>", "uid": "<uid 1>"}})
+        );
+        assert_eq!(normal[1].body, json!({"metadata": {"resourceVersion": "<version 1>"}}));
+        assert_eq!(normal[2].body["metadata"]["resourceVersion"], "<version 2>");
+        assert_eq!(normal[2].body["message"], "uid <uid 1> is gone");
+    }
+
+    #[test]
+    fn generated_names_become_tokens_everywhere() {
+        let answers = [answer(
+            json!({"metadata": {"generateName": "job-", "name": "job-x7f2q"}, "note": "made job-x7f2q"}),
+        )];
+        let normal = normalise(&answers);
+        assert_eq!(normal[0].body["metadata"]["name"], "<generated name 1>");
+        assert_eq!(normal[0].body["note"], "made <generated name 1>");
+    }
+}
