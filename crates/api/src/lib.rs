@@ -6,4 +6,5 @@ pub mod canonical;
 pub mod duration;
 pub mod names;
 pub mod quantity;
+pub mod revision;
 pub mod types;
