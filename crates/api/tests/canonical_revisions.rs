@@ -73,7 +73,7 @@ impl History {
                 HistoryStep::Create(revision) => self.stored.push((**revision).clone()),
                 HistoryStep::Bump { name, revision, .. } => self.get(name).revision = Some(*revision),
                 HistoryStep::Delete { name, .. } => {
-                    self.stored.retain(|stored| stored.metadata.name.as_ref() != Some(name))
+                    self.stored.retain(|stored| stored.metadata.name.as_ref() != Some(name));
                 }
             }
         }
