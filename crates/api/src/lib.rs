@@ -3,6 +3,7 @@
 //! Everything here is pure: no client, no clock, no randomness. Whatever needs one of those belongs in a crate above.
 
 pub mod canonical;
+pub mod crd;
 pub mod duration;
 pub mod names;
 pub mod quantity;

@@ -2,12 +2,14 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{AutoScalingConfig, LastError, PodSpec, UnknownFields};
+use crate::crd::parts;
 
 /// What a clique runs and how many of it.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "grove.io",
     version = "v1alpha1",
@@ -29,12 +31,15 @@ use super::{AutoScalingConfig, LastError, PodSpec, UnknownFields};
 pub struct PodCliqueSpec {
     /// The role of the pods, unique in the set.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub role_name: String,
     /// The pods' specification.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub pod_spec: PodSpec,
     /// The number of pods.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub replicas: i32,
     /// How many pods must be there for the clique to count as available; the gang's minimum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,11 +52,12 @@ pub struct PodCliqueSpec {
     pub auto_scaling_config: Option<AutoScalingConfig>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// What is known of a clique.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCliqueStatus {
     /// The generation that this status speaks of.
@@ -65,21 +71,26 @@ pub struct PodCliqueStatus {
     pub replicas: i32,
     /// Ready pods.
     #[serde(default)]
+    #[schemars(extend("x-required" = true, "x-default" = 0))]
     pub ready_replicas: i32,
     /// Pods with the current template.
     #[serde(default)]
+    #[schemars(extend("x-required" = true, "x-default" = 0))]
     pub updated_replicas: i32,
     /// Pods held back by a scheduling gate.
     #[serde(default)]
+    #[schemars(extend("x-required" = true, "x-default" = 0))]
     pub schedule_gated_replicas: i32,
     /// Pods that have a node.
     #[serde(default)]
+    #[schemars(extend("x-required" = true, "x-default" = 0))]
     pub scheduled_replicas: i32,
     /// Selector for an autoscaler; absent on members of a scaling group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hpa_pod_selector: Option<String>,
     /// `PodCliqueScheduled`, `MinAvailableBreached`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "parts::conditions")]
     pub conditions: Vec<Condition>,
     /// The set generation that all pods have reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,44 +103,52 @@ pub struct PodCliqueStatus {
     pub update_progress: Option<PodCliqueUpdateProgress>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// How far the update of a clique is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCliqueUpdateProgress {
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
     pub update_started_at: Option<Time>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
     pub update_ended_at: Option<Time>,
     /// The set generation being rolled out.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub pod_clique_set_generation_hash: String,
     /// The pod template being rolled out.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub pod_template_hash: String,
     /// Ready pods chosen for replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_pods_selected_to_update: Option<PodsSelectedToUpdate>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// Ready pods chosen for replacement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodsSelectedToUpdate {
     /// The pod being replaced.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub current: String,
     /// Pods already replaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub completed: Vec<String>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }

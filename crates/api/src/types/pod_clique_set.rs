@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube_derive::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::string_enum::string_enum;
@@ -12,7 +13,7 @@ use super::{
 };
 
 /// A serving system and how many copies of it.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "grove.io",
     version = "v1alpha1",
@@ -34,27 +35,32 @@ use super::{
 pub struct PodCliqueSetSpec {
     /// The number of copies of the template.
     #[serde(default)]
+    #[schemars(extend("x-default" = 0))]
     pub replicas: i32,
     /// How pods are replaced when the template changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<UpdateStrategy>,
     /// One copy of the system.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub template: PodCliqueSetTemplate,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// How pods are replaced when the template changes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateStrategy {
     /// The strategy.
     #[serde(default, rename = "type")]
+    #[schemars(extend("x-default" = "RollingRecreate"))]
     pub strategy: UpdateStrategyType,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
@@ -85,14 +91,16 @@ string_enum! {
 }
 
 /// One copy of a serving system.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCliqueSetTemplate {
     /// The cliques; their order counts when they start in order.
     #[serde(default)]
+    #[schemars(extend("x-required" = true, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub cliques: Vec<PodCliqueTemplate>,
     /// In which order the cliques start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "CliqueStartupTypeAnyOrder"))]
     pub clique_startup_type: Option<CliqueStartupType>,
     /// Priority class of all gangs and pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,15 +125,17 @@ pub struct PodCliqueSetTemplate {
     pub pod_clique_scaling_groups: Vec<PodCliqueScalingGroupConfig>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// One clique of a template.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCliqueTemplate {
     /// Its name, unique in the template.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub name: String,
     /// Labels for the clique and its pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -138,57 +148,68 @@ pub struct PodCliqueTemplate {
     pub topology_constraint: Option<TopologyConstraint>,
     /// Claims shared by its pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-without" = ["filter"]))]
     pub resource_sharing: Vec<ResourceSharing>,
     /// What it runs.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub spec: PodCliqueSpec,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// Cliques of a template that scale together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCliqueScalingGroupConfig {
     /// Its name, unique in the template.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub name: String,
     /// Member cliques, by name.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub clique_names: Vec<String>,
     /// Annotations for the PodCliqueScalingGroup.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// The number of copies at first; 1 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = 1))]
     pub replicas: Option<i32>,
     /// How many copies must be there, and form the base gang; 1 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = 1))]
     pub min_available: Option<i32>,
     /// Limits of an autoscaler for this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_config: Option<AutoScalingConfig>,
     /// Claims shared by the copies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-without" = ["filter.childScalingGroupNames"]))]
     pub resource_sharing: Vec<ResourceSharing>,
     /// Where one copy is to be placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<TopologyConstraint>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// The headless service of each copy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeadlessServiceConfig {
     /// Whether pods have an address before they are ready.
     #[serde(default = "publish_by_default")]
+    #[schemars(extend("x-required" = true, "x-default" = true))]
     pub publish_not_ready_addresses: bool,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 

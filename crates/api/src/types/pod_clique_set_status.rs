@@ -1,13 +1,15 @@
 //! What is known of a PodCliqueSet.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::string_enum::string_enum;
 use super::{LastError, UnknownFields};
+use crate::crd::parts;
 
 /// What is known of a PodCliqueSet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCliqueSetStatus {
     /// The generation that was synced completely.
@@ -15,6 +17,7 @@ pub struct PodCliqueSetStatus {
     pub observed_generation: Option<i64>,
     /// Conditions of the set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "parts::conditions")]
     pub conditions: Vec<Condition>,
     /// Errors of the last reconcile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -24,9 +27,11 @@ pub struct PodCliqueSetStatus {
     pub replicas: i32,
     /// Available copies with the current template.
     #[serde(default)]
+    #[schemars(extend("x-required" = true, "x-default" = 0))]
     pub updated_replicas: i32,
     /// Copies whose cliques and scaling groups all have their minimum.
     #[serde(default)]
+    #[schemars(extend("x-required" = true, "x-default" = 0))]
     pub available_replicas: i32,
     /// Selector for an autoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,22 +47,27 @@ pub struct PodCliqueSetStatus {
     pub update_progress: Option<PodCliqueSetUpdateProgress>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// One gang, as the set sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGangSummary {
     /// The PodGang.
+    #[schemars(extend("x-required" = true))]
     pub name: String,
     /// How far it is.
+    #[schemars(extend("x-required" = true))]
     pub phase: PodGangPhase,
     /// Conditions of the gang.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "parts::conditions")]
     pub conditions: Vec<Condition>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
@@ -80,49 +90,60 @@ string_enum! {
 }
 
 /// How far the update of a set is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCliqueSetUpdateProgress {
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
     pub update_started_at: Option<Time>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
     pub update_ended_at: Option<Time>,
     /// Standalone cliques already updated.
     #[serde(default)]
+    #[schemars(extend("x-default" = 0))]
     pub updated_pod_cliques_count: i32,
     /// Standalone cliques to update.
     #[serde(default)]
+    #[schemars(extend("x-default" = 0))]
     pub total_pod_cliques_count: i32,
     /// Scaling groups already updated.
     #[serde(default)]
+    #[schemars(extend("x-default" = 0))]
     pub updated_pod_clique_scaling_groups_count: i32,
     /// Scaling groups to update.
     #[serde(default)]
+    #[schemars(extend("x-default" = 0))]
     pub total_pod_clique_scaling_groups_count: i32,
     /// Copies of the set being updated; the first is the active one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub currently_updating: Vec<ReplicaUpdateProgress>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// How far the update of one copy is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaUpdateProgress {
     /// The copy.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub replica_index: i32,
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
     pub update_started_at: Option<Time>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
     pub update_ended_at: Option<Time>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }

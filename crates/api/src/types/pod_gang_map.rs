@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 
 use kube_derive::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::UnknownFields;
 use super::string_enum::string_enum;
 
 /// The gangs of one copy of a set.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "grove.io",
     version = "v1alpha1",
@@ -33,15 +34,19 @@ use super::string_enum::string_enum;
 pub struct PodGangMapSpec {
     /// The copy of the set.
     #[serde(default)]
+    #[schemars(extend("x-required" = true, "minimum" = 0))]
     pub pod_clique_set_replica_index: i32,
     /// The ordinal that the next gang will get.
     #[serde(default)]
+    #[schemars(extend("x-default" = 0, "minimum" = 0))]
     pub next_ordinal: i64,
     /// The gangs, by ordinal.
     #[serde(default)]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["ordinal"]))]
     pub entries: Vec<PodGangMapEntry>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
@@ -60,14 +65,16 @@ string_enum! {
 }
 
 /// One gang of a copy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGangMapEntry {
     /// Its ordinal, never reused.
     #[serde(default)]
+    #[schemars(extend("x-required" = true, "minimum" = 0))]
     pub ordinal: i64,
     /// What it is for.
     #[serde(default)]
+    #[schemars(extend("x-required" = true))]
     pub role: PodGangRole,
     /// Pod template identity of each component in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -83,11 +90,12 @@ pub struct PodGangMapEntry {
     pub depends_on: Vec<i64>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// What is known of the gangs of one copy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGangMapStatus {
     /// The generation that this status speaks of.
@@ -98,11 +106,12 @@ pub struct PodGangMapStatus {
     pub components: BTreeMap<String, ComponentCounters>,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
 /// Counters of one component (standalone clique or scaling group) of a copy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentCounters {
     /// How many there should be.
@@ -116,5 +125,6 @@ pub struct ComponentCounters {
     pub updated: i32,
     /// Fields of newer versions.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub unknown: UnknownFields,
 }

@@ -5,8 +5,11 @@
 //! Typed accessors below read the fields we use; they return nothing for a field of the wrong type (the API server's
 //! schema refuses such an object before we see it).
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::crd::parts;
 
 /// A `core/v1` PodSpec as a JSON document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,5 +59,19 @@ impl PodSpec {
 impl From<Map<String, Value>> for PodSpec {
     fn from(map: Map<String, Value>) -> Self {
         Self(map)
+    }
+}
+
+impl JsonSchema for PodSpec {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "PodSpec".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        parts::kubernetes_type("io.k8s.api.core.v1.PodSpec")
     }
 }
