@@ -41,7 +41,7 @@ pub struct PodGangMapSpec {
     #[schemars(extend("x-default" = 0, "minimum" = 0))]
     pub next_ordinal: i64,
     /// The gangs, by ordinal.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["ordinal"]))]
     pub entries: Vec<PodGangMapEntry>,
     /// Fields of newer versions.
@@ -116,12 +116,15 @@ pub struct PodGangMapStatus {
 pub struct ComponentCounters {
     /// How many there should be.
     #[serde(default)]
+    #[schemars(extend("x-default" = 0))]
     pub desired: i32,
     /// How many are available.
     #[serde(default)]
+    #[schemars(extend("x-default" = 0))]
     pub available: i32,
     /// How many have the new template.
     #[serde(default)]
+    #[schemars(extend("x-default" = 0))]
     pub updated: i32,
     /// Fields of newer versions.
     #[serde(flatten)]
