@@ -3,6 +3,7 @@
 //! Owns everything that can be decided about an object from its schema alone: pruning, defaulting, structural
 //! validation, server-side apply, strategic merge, and which places CEL rules have to be evaluated at. Works on
 //! `serde_json::Value`. It assumes nothing about storage, HTTP or clients and never reads a clock.
+//! Orders are sorted orders: it assumes serde_json's sorted maps (no `preserve_order`).
 //!
 //! Where schemas come from: [`kubernetes`] (built-in kinds) and [`pod_template`] (what controller-gen would embed) are
 //! compact facts in the crate; [`Definitions::add_openapi`] reads published OpenAPI documents and
@@ -10,19 +11,31 @@
 
 pub mod assets;
 pub mod constraints;
+pub mod default;
+pub mod errors;
 pub mod facts;
+mod gotext;
 pub mod model;
 mod openapi;
 mod openapi_emit;
+pub mod path;
+pub mod prune;
+pub mod rules;
 mod structural;
 mod structural_emit;
+pub mod validate;
 
 pub use assets::{kubernetes, pod_template};
 pub use constraints::{Constraints, Pattern, Rule};
+pub use default::{apply_defaults, drop_nulls};
+pub use errors::{ErrorKind, FieldError, aggregate};
 pub use model::{
     Cursor, Definitions, Field, GroupVersionKind, ListType, MapType, MapValues, Node, NodeId, PatchFacts, Slot,
     SlotDefault, Type,
 };
+pub use prune::{Root, prune, unknown_fields};
+pub use rules::{OldSelf, RuleSite, rule_sites};
+pub use validate::{validate, validate_lists, validate_schema};
 
 /// A schema that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -239,6 +240,8 @@ pub struct Definitions {
     pub(crate) nodes: Vec<Node>,
     pub(crate) names: HashMap<Box<str>, NodeId>,
     pub(crate) kinds: HashMap<GroupVersionKind, NodeId>,
+    /// For each node, whether it or anything below it has CEL rules; found out on first use.
+    pub(crate) rules_below: OnceLock<Vec<bool>>,
 }
 
 impl Definitions {
@@ -307,6 +310,7 @@ impl Definitions {
     pub(crate) fn push(&mut self, node: Node) -> NodeId {
         let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 schema nodes"));
         self.nodes.push(node);
+        self.rules_below.take();
         id
     }
 
@@ -330,6 +334,7 @@ impl Definitions {
             self.kinds.insert(kind.clone(), id);
         }
         self.nodes[id.0 as usize] = node;
+        self.rules_below.take();
     }
 }
 

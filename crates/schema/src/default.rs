@@ -1,0 +1,88 @@
+//! Defaulting: fills in true defaults, and removes nulls that mean "absent".
+//!
+//! A null is a value only where the schema says nullable; elsewhere it is replaced by the default or, without one,
+//! removed. Zero defaults are never filled in.
+
+use serde_json::{Map, Value};
+
+use crate::model::{Cursor, Slot, SlotDefault};
+
+/// Removes nulls from fields that are not nullable and have no default. Run it before [`apply_defaults`].
+pub fn drop_nulls(at: Cursor<'_>, value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|name, child| match at.field_slot(name) {
+                Some(slot) if child.is_null() => keeps_null(at, slot) || slot_default(slot).is_some(),
+                Some(slot) => {
+                    drop_nulls(at.at(slot), child);
+                    true
+                }
+                None => true,
+            });
+        }
+        Value::Array(list) => {
+            if let Some(items) = at.items() {
+                for element in list {
+                    drop_nulls(items, element);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Fills in defaults, also inside the defaults themselves.
+pub fn apply_defaults(at: Cursor<'_>, value: &mut Value) {
+    match value {
+        Value::Object(map) => default_object(at, map),
+        Value::Array(list) => {
+            let Some(slot) = &at.node().items else { return };
+            for element in list {
+                default_null(at, slot, element);
+                apply_defaults(at.at(slot), element);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn default_object(at: Cursor<'_>, map: &mut Map<String, Value>) {
+    let node = at.node();
+    for field in &node.fields {
+        let Some(default) = slot_default(&field.slot) else {
+            continue;
+        };
+        match map.get_mut(&*field.name) {
+            None => {
+                map.insert(field.name.to_string(), default.clone());
+            }
+            Some(found) if found.is_null() && !keeps_null(at, &field.slot) => *found = default.clone(),
+            Some(_) => {}
+        }
+    }
+    for (name, child) in map {
+        if let Some(field) = node.field(name) {
+            apply_defaults(at.at(&field.slot), child);
+        } else if let Some(slot) = at.field_slot(name) {
+            default_null(at, slot, child);
+            apply_defaults(at.at(slot), child);
+        }
+    }
+}
+
+fn default_null(at: Cursor<'_>, slot: &Slot, value: &mut Value) {
+    if value.is_null() && !keeps_null(at, slot) {
+        *value = slot_default(slot).cloned().unwrap_or(Value::Null);
+    }
+}
+
+fn slot_default(slot: &Slot) -> Option<&Value> {
+    match &slot.default {
+        SlotDefault::Value(value) if !value.is_null() => Some(value),
+        _ => None,
+    }
+}
+
+fn keeps_null(at: Cursor<'_>, slot: &Slot) -> bool {
+    at.at(slot).node().nullable
+}
