@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 struct Schema(Definitions, coppice_schema::NodeId);
 
-fn schema(spec: Value) -> Schema {
+fn schema(spec: &Value) -> Schema {
     let whole = json!({"type": "object", "properties": {
         "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}, "spec": spec
     }});
-    let (set, root) = Definitions::from_structural(&whole).unwrap();
+    let (set, root) = Definitions::from_structural(&whole).expect("the schema is well-formed");
     Schema(set, root)
 }
 
@@ -34,7 +34,7 @@ impl Schema {
 
 #[test]
 fn unknown_fields_are_pruned_and_named() {
-    let schema = schema(json!({"type": "object", "properties": {
+    let schema = schema(&json!({"type": "object", "properties": {
         "known": {"type": "string"},
         "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}}}},
         "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "integer"}}}},
@@ -92,7 +92,7 @@ fn unknown_fields_of_built_in_kinds() {
 
 #[test]
 fn defaults_reach_into_defaults_lists_and_maps() {
-    let schema = schema(json!({"type": "object", "default": {}, "properties": {
+    let schema = schema(&json!({"type": "object", "default": {}, "properties": {
         "replicas": {"type": "integer", "default": 1},
         "nested": {"type": "object", "default": {"a": 1}, "properties": {"b": {"type": "string", "default": "x"}}},
         "list": {"type": "array", "items": {"type": "object", "properties": {"p": {"type": "string", "default": "TCP"}}}},
@@ -124,7 +124,7 @@ fn defaults_reach_into_defaults_lists_and_maps() {
 
 #[test]
 fn mistakes_are_reported_in_kubernetes_words() {
-    let schema = schema(json!({"type": "object", "required": ["must"], "properties": {
+    let schema = schema(&json!({"type": "object", "required": ["must"], "properties": {
         "must": {"type": "string", "minLength": 1},
         "replicas": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 10},
         "mode": {"type": "string", "enum": ["A", "B"]},
@@ -238,7 +238,7 @@ fn mistakes_are_reported_in_kubernetes_words() {
 
 #[test]
 fn combinations_report_the_closest_alternative() {
-    let schema = schema(json!({"type": "object",
+    let schema = schema(&json!({"type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "integer"}},
         "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
         "allOf": [{"properties": {"c": {"minimum": 3}}}],
@@ -274,7 +274,7 @@ fn combinations_report_the_closest_alternative() {
 
 #[test]
 fn duplicates_in_sets_and_keyed_lists() {
-    let schema = schema(json!({"type": "object", "properties": {
+    let schema = schema(&json!({"type": "object", "properties": {
         "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "one": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
                 "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
@@ -306,7 +306,7 @@ fn duplicates_in_sets_and_keyed_lists() {
 
 #[test]
 fn unchanged_mistakes_are_forgiven() {
-    let schema = schema(json!({"type": "object", "properties": {
+    let schema = schema(&json!({"type": "object", "properties": {
         "a": {"type": "string", "maxLength": 1}, "b": {"type": "string", "maxLength": 1},
         "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
                   "items": {"type": "object", "properties": {"name": {"type": "string"}, "v": {"type": "integer", "minimum": 5}}}},
@@ -335,7 +335,7 @@ fn unchanged_mistakes_are_forgiven() {
 fn rules_see_the_old_value_that_corresponds() {
     let rule = |text: &str| json!([{"rule": text}]);
     let schema = schema(
-        json!({"type": "object", "x-kubernetes-validations": rule("self.a == oldSelf.a"), "properties": {
+        &json!({"type": "object", "x-kubernetes-validations": rule("self.a == oldSelf.a"), "properties": {
             "a": {"type": "string"},
             "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": {
                 "type": "object", "properties": {"name": {"type": "string"}, "v": {"type": "integer", "x-kubernetes-validations": rule("self > 0")}}}},
