@@ -1,0 +1,328 @@
+//! What one replica of a set consists of: scaling groups, cliques, gangs, in which numbers and in which gang.
+//!
+//! The layout is a function of the template and of the live sizes, and of nothing else. Live sizes win over the
+//! template, because whoever scaled a clique or a group must not be overruled by an edit of the template.
+
+use std::collections::BTreeMap;
+
+use crate::facts::SetFacts;
+use crate::startup;
+
+/// The sizes of existing objects, by object name; what is missing takes its size from the template.
+#[derive(Clone, Debug, Default)]
+pub struct LiveSizes {
+    /// `spec.replicas` of PodCliques.
+    pub cliques: BTreeMap<String, u32>,
+    /// `spec.replicas` of PodCliqueScalingGroups.
+    pub groups: BTreeMap<String, u32>,
+}
+
+/// One replica of a set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplicaLayout {
+    /// The index of the replica.
+    pub index: u32,
+    /// Its scaling groups, in the order of the template.
+    pub groups: Vec<GroupLayout>,
+    /// Its cliques: the standalone ones, then those of each copy of each group.
+    pub cliques: Vec<CliqueLayout>,
+    /// Its gangs: the base gang first, when it has any clique.
+    pub gangs: Vec<GangLayout>,
+}
+
+/// A scaling group of a replica.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupLayout {
+    /// The position in the template.
+    pub position: usize,
+    /// The object's name.
+    pub name: String,
+    /// Its copies.
+    pub copies: u32,
+    /// How many of them, from the first, belong to the base gang.
+    pub base_copies: u32,
+}
+
+/// Where a clique stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On its own.
+    Standalone,
+    /// In a copy of a scaling group.
+    Member {
+        /// The position of the group in the template.
+        group: usize,
+        /// The copy.
+        copy: u32,
+    },
+}
+
+/// A clique of a replica.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CliqueLayout {
+    /// The position in the template.
+    pub position: usize,
+    /// The object's name.
+    pub name: String,
+    /// Where it stands.
+    pub place: Place,
+    /// Its pods.
+    pub replicas: u32,
+    /// How many of them must be there: the template's minimum, or all when it was scaled below that.
+    pub min_available: u32,
+    /// The position of its gang in [`ReplicaLayout::gangs`].
+    pub gang: usize,
+    /// The cliques it waits for.
+    pub parents: Vec<Parent>,
+}
+
+/// A clique that another waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// The object's name.
+    pub clique: String,
+    /// How many of its pods must be ready.
+    pub minimum: u32,
+}
+
+/// A gang of a replica.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GangLayout {
+    /// The object's name.
+    pub name: String,
+    /// Positions of its cliques in [`ReplicaLayout::cliques`].
+    pub cliques: Vec<usize>,
+    /// For a scaled gang, the group and copy it is made of; none for the base gang.
+    pub scaled: Option<(usize, u32)>,
+}
+
+impl ReplicaLayout {
+    /// Lays out one replica.
+    pub fn new(facts: &SetFacts<'_>, index: u32, live: &LiveSizes) -> Self {
+        let name = facts.replica(index);
+        let groups: Vec<GroupLayout> = facts
+            .groups
+            .iter()
+            .enumerate()
+            .map(|(position, group)| {
+                let object = name.scaling_group(&group.config.name).to_string();
+                let copies = live.groups.get(&object).copied().unwrap_or(group.replicas);
+                GroupLayout {
+                    position,
+                    name: object,
+                    copies,
+                    base_copies: copies.min(group.min_available),
+                }
+            })
+            .collect();
+        let mut layout = Self {
+            index,
+            groups,
+            cliques: Vec::new(),
+            gangs: Vec::new(),
+        };
+        let base_copies: Vec<u32> = layout.groups.iter().map(|group| group.base_copies).collect();
+
+        layout.gangs.push(GangLayout {
+            name: name.base_gang_name(),
+            cliques: Vec::new(),
+            scaled: None,
+        });
+        for (position, clique) in facts.cliques.iter().enumerate() {
+            if clique.group.is_none() {
+                let object = name.clique_name(&clique.template.name);
+                layout.add_clique(facts, live, position, object, Place::Standalone, 0, &base_copies);
+            }
+        }
+        for group in 0..layout.groups.len() {
+            for copy in 0..layout.groups[group].copies {
+                layout.add_copy(facts, live, group, copy, &base_copies);
+            }
+        }
+        if layout.gangs[0].cliques.is_empty() {
+            layout.drop_empty_base_gang();
+        }
+        layout
+    }
+
+    fn add_copy(&mut self, facts: &SetFacts<'_>, live: &LiveSizes, group: usize, copy: u32, base_copies: &[u32]) {
+        let config = &facts.groups[group];
+        let scaling_group = facts.replica(self.index).scaling_group(&config.config.name);
+        let gang = match scaling_group.scaled_gang_name(copy, config.min_available) {
+            Some(name) => {
+                self.gangs.push(GangLayout {
+                    name,
+                    cliques: Vec::new(),
+                    scaled: Some((group, copy)),
+                });
+                self.gangs.len() - 1
+            }
+            None => 0,
+        };
+        for &position in &config.cliques {
+            let object = scaling_group.clique_name(copy, &facts.cliques[position].template.name);
+            self.add_clique(
+                facts,
+                live,
+                position,
+                object,
+                Place::Member { group, copy },
+                gang,
+                base_copies,
+            );
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site shape for standalone cliques and members"
+    )]
+    fn add_clique(
+        &mut self,
+        facts: &SetFacts<'_>,
+        live: &LiveSizes,
+        position: usize,
+        name: String,
+        place: Place,
+        gang: usize,
+        base_copies: &[u32],
+    ) {
+        let clique = &facts.cliques[position];
+        let replicas = live.cliques.get(&name).copied().unwrap_or(clique.replicas);
+        self.gangs[gang].cliques.push(self.cliques.len());
+        self.cliques.push(CliqueLayout {
+            position,
+            name,
+            place,
+            replicas,
+            min_available: clique.min_available.min(replicas),
+            gang,
+            parents: startup::parents(facts, self.index, position, place, base_copies),
+        });
+    }
+
+    /// A replica whose groups are all scaled to zero has no base gang; the positions of the others move up.
+    fn drop_empty_base_gang(&mut self) {
+        self.gangs.remove(0);
+        for clique in &mut self.cliques {
+            clique.gang -= 1;
+        }
+    }
+
+    /// The gang of a clique.
+    pub fn gang_of(&self, clique: &CliqueLayout) -> &GangLayout {
+        &self.gangs[clique.gang]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::testing::set;
+
+    fn names(layout: &ReplicaLayout) -> Vec<(&str, &str)> {
+        layout
+            .cliques
+            .iter()
+            .map(|clique| (clique.name.as_str(), layout.gang_of(clique).name.as_str()))
+            .collect()
+    }
+
+    /// pc-a alone; sg-x two copies, one of them the minimum, of pc-b and pc-c.
+    const WL2: &str = "
+metadata: {name: wl, namespace: test, uid: u}
+spec:
+  replicas: 2
+  template:
+    cliqueStartupType: CliqueStartupTypeInOrder
+    cliques:
+    - {name: pc-a, spec: {roleName: a, replicas: 2, minAvailable: 1, podSpec: {containers: []}}}
+    - {name: pc-b, spec: {roleName: b, replicas: 1, minAvailable: 1, podSpec: {containers: []}}}
+    - {name: pc-c, spec: {roleName: c, replicas: 3, minAvailable: 1, podSpec: {containers: []}}}
+    podCliqueScalingGroups:
+    - {name: sg-x, cliqueNames: [pc-b, pc-c], replicas: 2, minAvailable: 1}
+";
+
+    #[test]
+    fn copies_up_to_the_minimum_are_in_the_base_gang_and_scaled_gangs_count_from_zero() {
+        let set = set(WL2);
+        let layout = ReplicaLayout::new(&SetFacts::of(&set), 1, &LiveSizes::default());
+        assert_eq!(
+            names(&layout),
+            [
+                ("wl-1-pc-a", "wl-1"),
+                ("wl-1-sg-x-0-pc-b", "wl-1"),
+                ("wl-1-sg-x-0-pc-c", "wl-1"),
+                ("wl-1-sg-x-1-pc-b", "wl-1-sg-x-0"),
+                ("wl-1-sg-x-1-pc-c", "wl-1-sg-x-0"),
+            ]
+        );
+        assert_eq!(layout.gangs.len(), 2);
+        assert_eq!(layout.gangs[1].scaled, Some((0, 1)));
+    }
+
+    #[test]
+    fn in_a_scaled_gang_only_parents_of_the_same_copy_count() {
+        let set = set(WL2);
+        let layout = ReplicaLayout::new(&SetFacts::of(&set), 0, &LiveSizes::default());
+        let parents = |index: usize| -> Vec<(&str, u32)> {
+            layout.cliques[index]
+                .parents
+                .iter()
+                .map(|parent| (parent.clique.as_str(), parent.minimum))
+                .collect()
+        };
+        assert_eq!(parents(0), []);
+        assert_eq!(parents(1), [("wl-0-pc-a", 1)]);
+        assert_eq!(parents(2), [("wl-0-sg-x-0-pc-b", 1)]);
+        assert_eq!(parents(3), [], "pc-a runs before a scaled gang starts");
+        assert_eq!(parents(4), [("wl-0-sg-x-1-pc-b", 1)]);
+    }
+
+    #[test]
+    fn live_sizes_win_and_a_clique_scaled_below_its_minimum_lowers_it() {
+        let set = set(WL2);
+        let live = LiveSizes {
+            cliques: BTreeMap::from([("wl-0-pc-a".to_owned(), 0), ("wl-0-sg-x-0-pc-c".to_owned(), 7)]),
+            groups: BTreeMap::from([("wl-0-sg-x".to_owned(), 3)]),
+        };
+        let layout = ReplicaLayout::new(&SetFacts::of(&set), 0, &live);
+        assert_eq!((layout.cliques[0].replicas, layout.cliques[0].min_available), (0, 0));
+        assert_eq!((layout.cliques[2].replicas, layout.cliques[2].min_available), (7, 1));
+        assert_eq!(
+            layout.gangs.iter().map(|gang| gang.name.as_str()).collect::<Vec<_>>(),
+            ["wl-0", "wl-0-sg-x-0", "wl-0-sg-x-1"]
+        );
+    }
+
+    #[test]
+    fn a_group_scaled_to_zero_leaves_the_base_gang() {
+        let set = set(WL2);
+        let live = LiveSizes {
+            groups: BTreeMap::from([("wl-0-sg-x".to_owned(), 0)]),
+            ..LiveSizes::default()
+        };
+        let layout = ReplicaLayout::new(&SetFacts::of(&set), 0, &live);
+        assert_eq!(names(&layout), [("wl-0-pc-a", "wl-0")]);
+    }
+
+    #[test]
+    fn without_standalone_cliques_and_with_a_group_at_zero_there_is_no_gang() {
+        let set = set("
+metadata: {name: wl, namespace: test, uid: u}
+spec:
+  replicas: 1
+  template:
+    cliques:
+    - {name: b, spec: {roleName: b, replicas: 1, podSpec: {containers: []}}}
+    podCliqueScalingGroups:
+    - {name: g, cliqueNames: [b], replicas: 1}
+");
+        let live = LiveSizes {
+            groups: BTreeMap::from([("wl-0-g".to_owned(), 0)]),
+            ..LiveSizes::default()
+        };
+        let layout = ReplicaLayout::new(&SetFacts::of(&set), 0, &live);
+        assert_eq!((layout.cliques.len(), layout.gangs.len()), (0, 0));
+    }
+}

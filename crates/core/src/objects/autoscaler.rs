@@ -1,0 +1,61 @@
+//! HorizontalPodAutoscalers of a replica.
+
+use coppice_api::names::label_sets::autoscaler_labels;
+use coppice_api::names::object_names::autoscaler_name;
+use coppice_api::types::AutoScalingConfig;
+use serde_json::{Value, json};
+
+use super::Owner;
+use crate::facts::SetFacts;
+
+/// The autoscalers of one replica: one for each standalone clique and each scaling group that asks for it.
+pub fn autoscalers(facts: &SetFacts<'_>, replica: u32) -> Vec<Value> {
+    let name = facts.replica(replica);
+    let cliques = facts
+        .cliques
+        .iter()
+        .filter(|clique| clique.group.is_none())
+        .filter_map(|clique| {
+            let config = clique.template.spec.auto_scaling_config.as_ref()?;
+            Some(autoscaler(
+                facts,
+                "PodClique",
+                &name.clique_name(&clique.template.name),
+                config,
+            ))
+        });
+    let groups = facts.groups.iter().filter_map(|group| {
+        let config = group.config.scale_config.as_ref()?;
+        Some(autoscaler(
+            facts,
+            "PodCliqueScalingGroup",
+            &name.scaling_group(&group.config.name).to_string(),
+            config,
+        ))
+    });
+    cliques.chain(groups).collect()
+}
+
+fn autoscaler(facts: &SetFacts<'_>, kind: &str, target: &str, config: &AutoScalingConfig) -> Value {
+    let mut spec = json!({
+        "scaleTargetRef": {"apiVersion": "grove.io/v1alpha1", "kind": kind, "name": target},
+        "maxReplicas": config.max_replicas,
+    });
+    if let Some(minimum) = config.min_replicas {
+        spec["minReplicas"] = minimum.into();
+    }
+    if !config.metrics.is_empty() {
+        spec["metrics"] = config.metrics.clone().into();
+    }
+    json!({
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {
+            "name": autoscaler_name(target),
+            "namespace": facts.namespace(),
+            "labels": autoscaler_labels(facts.name(), target),
+            "ownerReferences": Owner::set(facts.set).reference(),
+        },
+        "spec": spec,
+    })
+}

@@ -1,0 +1,156 @@
+//! PodGang objects: the pods that are placed together, and where.
+
+use std::collections::BTreeMap;
+
+use coppice_api::names::annotations;
+use coppice_api::names::label_sets::{mirrored, pod_gang_labels};
+use coppice_api::types::{
+    GangPackConstraint, GangTopologyConstraint, NamespacedName, PodGangSpec, PodGroup, TopologyConstraint,
+    TopologyConstraintGroupConfig,
+};
+use serde_json::{Value, json};
+
+use super::Owner;
+use crate::facts::SetFacts;
+use crate::layout::{GangLayout, Place, ReplicaLayout};
+use crate::settings::{Settings, TopologyLevels};
+
+/// The PodGang at `gang`. `pods` holds the names of each clique's pods, by name of the clique; they are listed sorted.
+///
+/// A domain that the topology does not have is left out of the constraint; a condition of the set tells so.
+pub fn pod_gang(
+    facts: &SetFacts<'_>,
+    settings: &Settings,
+    topology: Option<&TopologyLevels>,
+    layout: &ReplicaLayout,
+    gang: &GangLayout,
+    pods: &BTreeMap<String, Vec<String>>,
+) -> Value {
+    let template = &facts.set.spec.template;
+    let topology = topology.filter(|_| settings.topology_aware);
+    let translate = |constraint: Option<&TopologyConstraint>| translated(constraint, topology);
+    let whole = match gang.scaled {
+        None => template.topology_constraint.as_ref(),
+        Some((group, _)) => facts.groups[group]
+            .config
+            .topology_constraint
+            .as_ref()
+            .or(template.topology_constraint.as_ref()),
+    };
+    let pod_groups: Vec<PodGroup> = gang
+        .cliques
+        .iter()
+        .map(|&index| {
+            let clique = &layout.cliques[index];
+            let mut names = pods.get(&clique.name).cloned().unwrap_or_default();
+            names.sort();
+            PodGroup {
+                name: clique.name.clone(),
+                pod_references: names
+                    .into_iter()
+                    .map(|name| NamespacedName {
+                        namespace: facts.namespace().to_owned(),
+                        name,
+                        ..NamespacedName::default()
+                    })
+                    .collect(),
+                min_replicas: i32::try_from(clique.min_available).unwrap_or(i32::MAX),
+                topology_constraint: translate(facts.cliques[clique.position].template.topology_constraint.as_ref()),
+                ..PodGroup::default()
+            }
+        })
+        .collect();
+    let spec = PodGangSpec {
+        pod_groups,
+        topology_constraint: translate(whole),
+        topology_constraint_group_configs: base_copies(facts, layout, gang, &translate),
+        priority_class_name: template.priority_class_name.clone().filter(|name| !name.is_empty()),
+        ..PodGangSpec::default()
+    };
+    let constrained = spec.topology_constraint.is_some()
+        || spec.pod_groups.iter().any(|group| group.topology_constraint.is_some())
+        || !spec.topology_constraint_group_configs.is_empty();
+    let metadata = &facts.set.metadata;
+    let mut annotations = metadata.annotations.as_ref().map(mirrored).unwrap_or_default();
+    if let Some(topology) = topology.filter(|_| constrained) {
+        annotations.insert(annotations::TOPOLOGY_NAME.to_owned(), topology.name.clone());
+    }
+    json!({
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "metadata": {
+            "name": gang.name,
+            "namespace": facts.namespace(),
+            "labels": pod_gang_labels(&metadata.labels.clone().unwrap_or_default(), facts.name(), scheduler(facts, settings)),
+            "annotations": annotations,
+            "ownerReferences": Owner::set(facts.set).reference(),
+        },
+        "spec": spec,
+    })
+}
+
+/// The scheduler of a set: that of its first clique which names one; admission makes them agree.
+pub(crate) fn scheduler<'a>(facts: &SetFacts<'a>, settings: &'a Settings) -> &'a str {
+    let named = facts
+        .cliques
+        .iter()
+        .find_map(|clique| clique.template.spec.pod_spec.scheduler_name());
+    named.unwrap_or(&settings.default_scheduler)
+}
+
+/// In the base gang the cliques of each base copy of a group are placed together as the group asks.
+fn base_copies(
+    facts: &SetFacts<'_>,
+    layout: &ReplicaLayout,
+    gang: &GangLayout,
+    translate: &dyn Fn(Option<&TopologyConstraint>) -> Option<GangTopologyConstraint>,
+) -> Vec<TopologyConstraintGroupConfig> {
+    if gang.scaled.is_some() {
+        return Vec::new();
+    }
+    let mut configs = Vec::new();
+    for group in &layout.groups {
+        let config = facts.groups[group.position].config;
+        let Some(constraint) = translate(config.topology_constraint.as_ref()) else {
+            continue;
+        };
+        let name = facts.replica(layout.index).scaling_group(&config.name);
+        configs.extend((0..group.base_copies).map(|copy| {
+            TopologyConstraintGroupConfig {
+                name: name.replica_name(copy),
+                pod_group_names: layout
+                    .cliques
+                    .iter()
+                    .filter(|clique| {
+                        clique.place
+                            == Place::Member {
+                                group: group.position,
+                                copy,
+                            }
+                    })
+                    .map(|clique| clique.name.clone())
+                    .collect(),
+                topology_constraint: Some(constraint.clone()),
+                ..TopologyConstraintGroupConfig::default()
+            }
+        }));
+    }
+    configs
+}
+
+fn translated(
+    constraint: Option<&TopologyConstraint>,
+    topology: Option<&TopologyLevels>,
+) -> Option<GangTopologyConstraint> {
+    let (constraint, topology) = (constraint?, topology?);
+    let key = |domain: Option<&str>| topology.keys.get(domain?).cloned();
+    let pack = GangPackConstraint {
+        required: key(constraint.required()),
+        preferred: key(constraint.preferred()),
+        ..GangPackConstraint::default()
+    };
+    (pack.required.is_some() || pack.preferred.is_some()).then(|| GangTopologyConstraint {
+        pack_constraint: Some(pack),
+        ..GangTopologyConstraint::default()
+    })
+}

@@ -1,0 +1,74 @@
+//! The objects of a set, written down as they are to be created.
+//!
+//! Each function takes facts and a layout and returns one object as JSON. None reads the cluster; whether the object
+//! exists already, and in which order things happen, is decided elsewhere.
+
+mod access;
+mod autoscaler;
+mod claims;
+mod clique;
+mod environment;
+mod gang;
+mod pod;
+mod scaling_group;
+mod service;
+mod waiter;
+
+pub use access::{reader_role, reader_role_binding};
+pub use autoscaler::autoscalers;
+pub use claims::{Claim, claims_of_pod};
+pub use clique::pod_clique;
+pub use gang::pod_gang;
+pub use pod::{PodIdentity, pod};
+pub use scaling_group::scaling_group;
+pub use service::headless_service;
+
+use coppice_api::types::PodCliqueSet;
+use serde_json::{Value, json};
+
+/// The object that controls another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its kind; the API version is the one of this API.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+}
+
+impl Owner {
+    /// A set as owner.
+    pub fn set(set: &PodCliqueSet) -> Self {
+        Self {
+            kind: "PodCliqueSet",
+            name: set.metadata.name.clone().unwrap_or_default(),
+            uid: set.metadata.uid.clone().unwrap_or_default(),
+        }
+    }
+
+    fn reference(&self) -> Value {
+        json!([{
+            "apiVersion": "grove.io/v1alpha1",
+            "kind": self.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }])
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use coppice_api::types::PodCliqueSet;
+    use serde_json::Value;
+
+    /// A set from YAML, with apiVersion and kind left out.
+    pub(crate) fn set(yaml: &str) -> PodCliqueSet {
+        let mut value: Value = serde_saphyr::from_str(yaml).expect("valid YAML");
+        value["apiVersion"] = "grove.io/v1alpha1".into();
+        value["kind"] = "PodCliqueSet".into();
+        serde_json::from_value(value).expect("a set")
+    }
+}

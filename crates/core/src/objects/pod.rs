@@ -1,0 +1,158 @@
+//! Pods.
+
+use std::collections::BTreeMap;
+
+use coppice_api::names::label_sets::pod_labels;
+use coppice_api::names::pod_names::{pod_hostname, pod_name};
+use coppice_api::names::{environment, finalizers, labels};
+use serde_json::{Map, Value, json};
+
+use super::environment::{for_each_container, from_label, prepend, variable};
+use super::{Owner, claims_of_pod, waiter};
+use crate::facts::SetFacts;
+use crate::layout::{CliqueLayout, ReplicaLayout};
+use crate::settings::Settings;
+
+/// Which pod of a clique.
+#[derive(Clone, Copy, Debug)]
+pub struct PodIdentity<'a> {
+    /// Its index, which its host name carries.
+    pub index: u32,
+    /// What tells this incarnation from earlier ones at the same index.
+    pub token: &'a str,
+}
+
+/// A pod of the clique at `clique`, made from the stored PodClique `stored` (its labels, annotations and pod
+/// specification), so that a pod never gets a template that its clique has not been given yet.
+pub fn pod(
+    facts: &SetFacts<'_>,
+    settings: &Settings,
+    layout: &ReplicaLayout,
+    clique: &CliqueLayout,
+    stored: &Value,
+    identity: PodIdentity<'_>,
+) -> Value {
+    let replica = facts.replica(layout.index);
+    let gang = layout.gang_of(clique);
+    let text = |pointer: &str| {
+        stored
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let strings = |pointer: &str| -> BTreeMap<String, String> {
+        let map = stored.pointer(pointer).and_then(Value::as_object);
+        map.into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect()
+    };
+    let mut spec: Map<String, Value> = stored
+        .pointer("/spec/podSpec")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+
+    if gang.scaled.is_some() {
+        add_gate(&mut spec);
+    }
+    if spec
+        .get("schedulerName")
+        .and_then(Value::as_str)
+        .is_none_or(str::is_empty)
+    {
+        spec.insert("schedulerName".to_owned(), settings.default_scheduler.clone().into());
+    }
+    if let Some(priority) = facts
+        .set
+        .spec
+        .template
+        .priority_class_name
+        .as_deref()
+        .filter(|name| !name.is_empty())
+    {
+        spec.insert("priorityClassName".to_owned(), priority.into());
+    }
+    prepend(
+        &mut spec,
+        &[
+            variable(environment::SET_NAME, facts.name()),
+            variable(environment::SET_INDEX, layout.index.to_string()),
+            variable(environment::CLIQUE_NAME, clique.name.clone()),
+            variable(
+                environment::HEADLESS_SERVICE,
+                replica.service_fqdn(facts.namespace(), &settings.cluster_domain),
+            ),
+            from_label(environment::POD_INDEX, labels::POD_INDEX),
+        ],
+    );
+    spec.insert("hostname".to_owned(), pod_hostname(&clique.name, identity.index).into());
+    spec.insert("subdomain".to_owned(), replica.headless_service_name().into());
+    add_claims(&mut spec, facts, layout, clique, identity.index);
+    if !clique.parents.is_empty() {
+        waiter::add(&mut spec, settings, &clique.parents);
+    }
+    let owner = Owner {
+        kind: "PodClique",
+        name: clique.name.clone(),
+        uid: text("/metadata/uid"),
+    };
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(&clique.name, identity.index, identity.token),
+            "namespace": facts.namespace(),
+            "labels": pod_labels(&strings("/metadata/labels"), replica, &clique.name, &gang.name, identity.index),
+            "annotations": strings("/metadata/annotations"),
+            "ownerReferences": owner.reference(),
+        },
+        "spec": spec,
+    })
+}
+
+/// A pod of a scaled gang waits until its base gang is placed. Gates of others stay as they are.
+fn add_gate(spec: &mut Map<String, Value>) {
+    let gate = json!({"name": finalizers::SCHEDULING_GATE});
+    match spec.get_mut("schedulingGates") {
+        Some(Value::Array(gates)) if gates.contains(&gate) => {}
+        Some(Value::Array(gates)) => gates.push(gate),
+        _ => drop(spec.insert("schedulingGates".to_owned(), json!([gate]))),
+    }
+}
+
+fn add_claims(
+    spec: &mut Map<String, Value>,
+    facts: &SetFacts<'_>,
+    layout: &ReplicaLayout,
+    clique: &CliqueLayout,
+    pod_index: u32,
+) {
+    let claims = claims_of_pod(facts, layout.index, clique, pod_index);
+    if claims.is_empty() {
+        return;
+    }
+    for_each_container(spec, |container| {
+        let resources = container.entry("resources").or_insert_with(|| json!({}));
+        append(
+            resources,
+            "claims",
+            claims.iter().map(|claim| json!({"name": claim.name})),
+        );
+    });
+    let of_pod = claims
+        .iter()
+        .map(|claim| json!({"name": claim.name, "resourceClaimName": claim.name}));
+    match spec.get_mut("resourceClaims") {
+        Some(Value::Array(existing)) => existing.extend(of_pod),
+        _ => drop(spec.insert("resourceClaims".to_owned(), of_pod.collect())),
+    }
+}
+
+fn append(object: &mut Value, list: &str, items: impl Iterator<Item = Value>) {
+    match object.get_mut(list) {
+        Some(Value::Array(existing)) => existing.extend(items),
+        _ => object[list] = items.collect(),
+    }
+}

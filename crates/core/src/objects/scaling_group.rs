@@ -1,0 +1,45 @@
+//! PodCliqueScalingGroup objects.
+
+use coppice_api::names::label_sets::scaling_group_labels;
+use coppice_api::names::{annotations, finalizers};
+use serde_json::{Value, json};
+
+use super::Owner;
+use crate::facts::SetFacts;
+use crate::layout::{GroupLayout, ReplicaLayout};
+
+/// The PodCliqueScalingGroup at `group`.
+pub fn scaling_group(facts: &SetFacts<'_>, layout: &ReplicaLayout, group: &GroupLayout) -> Value {
+    let config = &facts.groups[group.position];
+    let name = facts.replica(layout.index).scaling_group(&config.config.name);
+    let mut annotations = config.config.annotations.clone();
+    // The set's NVLink group reaches the members through the group object, unless the group names its own.
+    if let Some(of_set) = facts
+        .set
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(annotations::MNNVL_GROUP))
+    {
+        annotations
+            .entry(annotations::MNNVL_GROUP.to_owned())
+            .or_insert_with(|| of_set.clone());
+    }
+    json!({
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueScalingGroup",
+        "metadata": {
+            "name": group.name,
+            "namespace": facts.namespace(),
+            "labels": scaling_group_labels(name),
+            "annotations": annotations,
+            "finalizers": [finalizers::POD_CLIQUE_SCALING_GROUP],
+            "ownerReferences": Owner::set(facts.set).reference(),
+        },
+        "spec": {
+            "replicas": group.copies,
+            "minAvailable": config.min_available,
+            "cliqueNames": config.config.clique_names,
+        },
+    })
+}
