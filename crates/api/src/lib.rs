@@ -2,6 +2,7 @@
 //!
 //! Everything here is pure: no client, no clock, no randomness. Whatever needs one of those belongs in a crate above.
 
+pub mod admission;
 pub mod canonical;
 pub mod crd;
 pub mod duration;

@@ -1,0 +1,74 @@
+//! What is filled in when a set is written.
+//!
+//! Fills in only what is absent (or 0 where 0 means absent), so a second pass changes nothing. Includes the defaults of
+//! the CRD's schema, so that an object that did not pass through an API server is treated alike.
+
+use serde_json::Value;
+
+use crate::types::{CliqueStartupType, HeadlessServiceConfig, PodCliqueSet, PodCliqueTemplate};
+
+/// How long too few pods are tolerated when the set does not say.
+pub const DEFAULT_TERMINATION_DELAY: &str = "4h";
+const DEFAULT_NAMESPACE: &str = "default";
+const DEFAULT_RESTART_POLICY: &str = "Always";
+const DEFAULT_GRACE_PERIOD_SECONDS: i64 = 30;
+
+/// Fills in the defaults of a set.
+///
+/// With the stored object given, an absent `minAvailable` is the stored one: it cannot change, so a client that sends
+/// its manifest again after raising `replicas` means the minimum it got at first.
+pub fn default_pod_clique_set(set: &mut PodCliqueSet, old: Option<&PodCliqueSet>) {
+    if set.metadata.namespace.as_deref().unwrap_or("").is_empty() {
+        set.metadata.namespace = Some(DEFAULT_NAMESPACE.to_owned());
+    }
+    let template = &mut set.spec.template;
+    template.clique_startup_type.get_or_insert(CliqueStartupType::AnyOrder);
+    template
+        .termination_delay
+        .get_or_insert_with(|| DEFAULT_TERMINATION_DELAY.to_owned());
+    template
+        .headless_service_config
+        .get_or_insert_with(HeadlessServiceConfig::default);
+    for clique in &mut template.cliques {
+        default_clique(clique, old);
+    }
+    for group in &mut template.pod_clique_scaling_groups {
+        let replicas = *group.replicas.get_or_insert(1);
+        group.min_available.get_or_insert(1);
+        if let Some(config) = &mut group.scale_config {
+            config.min_replicas.get_or_insert(replicas);
+        }
+    }
+}
+
+fn default_clique(clique: &mut PodCliqueTemplate, old: Option<&PodCliqueSet>) {
+    let spec = &mut clique.spec;
+    if spec.replicas == 0 {
+        spec.replicas = 1;
+    }
+    if spec.min_available.is_none() {
+        let stored = old.and_then(|old| {
+            old.spec
+                .template
+                .cliques
+                .iter()
+                .find(|stored| stored.name == clique.name)
+        });
+        let stored = stored.and_then(|stored| stored.spec.min_available);
+        spec.min_available = Some(stored.unwrap_or(spec.replicas));
+    }
+    if let Some(config) = &mut spec.auto_scaling_config {
+        config.min_replicas.get_or_insert(spec.replicas);
+    }
+    let pod = &mut spec.pod_spec.0;
+    let absent = |value: Option<&Value>| value.is_none_or(|value| value.is_null() || value.as_str() == Some(""));
+    if absent(pod.get("restartPolicy")) {
+        pod.insert("restartPolicy".to_owned(), DEFAULT_RESTART_POLICY.into());
+    }
+    if pod.get("terminationGracePeriodSeconds").is_none_or(Value::is_null) {
+        pod.insert(
+            "terminationGracePeriodSeconds".to_owned(),
+            DEFAULT_GRACE_PERIOD_SECONDS.into(),
+        );
+    }
+}
