@@ -9,6 +9,7 @@
 //! compact facts in the crate; [`Definitions::add_openapi`] reads published OpenAPI documents and
 //! [`Definitions::structural`] the schemas of CustomResourceDefinitions.
 
+pub mod apply;
 pub mod assets;
 pub mod constraints;
 pub mod default;

@@ -1,0 +1,198 @@
+//! Comparing two objects of one type: which paths were added, modified and removed.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::element::PathElement;
+use super::place::{Place, Shape};
+use super::set::{Entry, FieldSet};
+
+/// The difference of two objects.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Comparison {
+    pub(super) added: FieldSet,
+    pub(super) modified: FieldSet,
+    pub(super) removed: FieldSet,
+}
+
+#[derive(Default)]
+struct Entries {
+    added: Entry,
+    modified: Entry,
+    removed: Entry,
+}
+
+/// Compares two objects.
+pub(super) fn compare(place: Place<'_>, old: &Value, new: &Value) -> Comparison {
+    let mut out = Entries::default();
+    visit(place, Some(old), Some(new), &mut out);
+    Comparison {
+        added: out.added.below,
+        modified: out.modified.below,
+        removed: out.removed.below,
+    }
+}
+
+fn visit(place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: &mut Entries) {
+    if old == new {
+        // Nothing differs; equal values need no walk.
+        return;
+    }
+    let old_shape = old.map(|old| place.shape(old));
+    let new_shape = new.map(|new| place.shape(new));
+    let mut in_leaf = false;
+    match (old_shape, new_shape) {
+        (Some(left), Some(right)) if left != right => {
+            visit_as(left, place, old, new, out);
+            in_leaf = visit_as(right, place, old, new, out);
+        }
+        (_, Some(shape)) | (Some(shape), None) => in_leaf = visit_as(shape, place, old, new, out),
+        (None, None) => {}
+    }
+    if !in_leaf {
+        match (old, new) {
+            (None, _) => out.added.member = true,
+            (_, None) => out.removed.member = true,
+            _ => {}
+        }
+    }
+}
+
+/// Compares as values of that shape; what does not have it counts as absent. Says whether it was one value.
+fn visit_as(shape: Shape, place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: &mut Entries) -> bool {
+    let empty = Map::new();
+    match shape {
+        Shape::Leaf => leaf(old, new, out),
+        Shape::Map => {
+            let maps = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+            let (left, right) = (maps.0.unwrap_or(&empty), maps.1.unwrap_or(&empty));
+            if left.is_empty() && right.is_empty() {
+                return leaf(old, new, out);
+            }
+            // Only where both objects exist do their absent fields stand for anything.
+            let implied = |name: &str| maps.0.and(maps.1).and_then(|_| place.implied(name));
+            for (name, child) in left {
+                let other = right.get(name).or_else(|| implied(name));
+                below(
+                    place.child_or_deduced(name),
+                    PathElement::field(name),
+                    Some(child),
+                    other,
+                    out,
+                );
+            }
+            for (name, child) in right.iter().filter(|(name, _)| !left.contains_key(*name)) {
+                below(
+                    place.child_or_deduced(name),
+                    PathElement::field(name),
+                    implied(name),
+                    Some(child),
+                    out,
+                );
+            }
+            false
+        }
+        Shape::List => {
+            let list = |value: Option<&Value>| value.and_then(Value::as_array).map_or(0, Vec::len);
+            if list(old) == 0 && list(new) == 0 {
+                return leaf(old, new, out);
+            }
+            visit_lists(place, old, new, out);
+            false
+        }
+    }
+}
+
+fn leaf(old: Option<&Value>, new: Option<&Value>, out: &mut Entries) -> bool {
+    match (old, new) {
+        (None, _) => out.added.member = true,
+        (_, None) => out.removed.member = true,
+        (Some(old), Some(new)) if !same(old, new) => out.modified.member = true,
+        _ => {}
+    }
+    true
+}
+
+fn visit_lists(place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: &mut Entries) {
+    let mut pairs: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
+    for child in old.and_then(Value::as_array).into_iter().flatten() {
+        if let Ok(element) = place.element(child) {
+            pairs.entry(element).or_default().0.push(child);
+        }
+    }
+    for child in new.and_then(Value::as_array).into_iter().flatten() {
+        if let Ok(element) = place.element(child) {
+            pairs.entry(element).or_default().1.push(child);
+        }
+    }
+    for (element, (left, right)) in pairs {
+        match (left.as_slice(), right.as_slice()) {
+            ([] | [_], [] | [_]) => {
+                below(
+                    place.items(),
+                    element,
+                    left.first().copied(),
+                    right.first().copied(),
+                    out,
+                );
+            }
+            // Repeated elements are one value; where they start or stop being repeated, the single one goes or comes.
+            ([_, _, ..], [_, _, ..]) => {
+                if left != right {
+                    mark(&mut out.modified, element);
+                }
+            }
+            ([_, _, ..], rest) => {
+                if let Some(only) = rest.first() {
+                    below(place.items(), element.clone(), None, Some(only), out);
+                }
+                mark(&mut out.removed, element);
+            }
+            (rest, _) => {
+                if let Some(only) = rest.first() {
+                    below(place.items(), element.clone(), Some(only), None, out);
+                }
+                mark(&mut out.added, element);
+            }
+        }
+    }
+}
+
+fn below(place: Place<'_>, element: PathElement, old: Option<&Value>, new: Option<&Value>, out: &mut Entries) {
+    let mut found = Entries::default();
+    visit(place, old, new, &mut found);
+    let pairs = [
+        (&mut out.added, found.added),
+        (&mut out.modified, found.modified),
+        (&mut out.removed, found.removed),
+    ];
+    for (entry, child) in pairs {
+        if !child.is_empty() {
+            let mine = entry.below.entries.entry(element.clone()).or_default();
+            mine.member |= child.member;
+            mine.below.extend(&child.below);
+        }
+    }
+}
+
+fn mark(entry: &mut Entry, element: PathElement) {
+    entry.below.entries.entry(element).or_default().member = true;
+}
+
+/// Equality of values where 1 and 1.0 are the same number.
+pub(super) fn same(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .all(|(name, left)| right.get(name).is_some_and(|right| same(left, right)))
+        }
+        _ => left == right,
+    }
+}

@@ -1,0 +1,228 @@
+//! Field sets: which paths a manager owns. A tree of path elements, each of which may itself be a member.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::element::PathElement;
+use super::place::Place;
+
+/// A set of field paths.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FieldSet {
+    /// Never holds an entry that is neither a member nor has members below it.
+    pub(super) entries: BTreeMap<PathElement, Entry>,
+}
+
+/// What a set says about one path: whether it is in the set, and what is in the set below it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Entry {
+    pub(super) member: bool,
+    pub(super) below: FieldSet,
+}
+
+impl Entry {
+    pub(super) fn member() -> Self {
+        Self {
+            member: true,
+            below: FieldSet::default(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.member && self.below.is_empty()
+    }
+}
+
+impl FieldSet {
+    /// The set of these paths of plain fields, for example `[["status"], ["metadata", "uid"]]`.
+    pub fn of_fields(paths: &[&[&str]]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            let elements: Vec<_> = path.iter().map(|name| PathElement::field(name)).collect();
+            set.insert(&elements);
+        }
+        set
+    }
+
+    /// Whether nothing is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Adds a path; the empty path is never a member.
+    pub fn insert(&mut self, path: &[PathElement]) {
+        match path {
+            [] => {}
+            [last] => self.entries.entry(last.clone()).or_default().member = true,
+            [first, rest @ ..] => self.entries.entry(first.clone()).or_default().below.insert(rest),
+        }
+    }
+
+    pub(super) fn put(&mut self, element: PathElement, entry: Entry) {
+        if !entry.is_empty() {
+            self.entries.insert(element, entry);
+        }
+    }
+
+    /// Whether the path is in the set.
+    pub fn has(&self, path: &[PathElement]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.entries.get(last).is_some_and(|entry| entry.member),
+            [first, rest @ ..] => self.entries.get(first).is_some_and(|entry| entry.below.has(rest)),
+        }
+    }
+
+    /// Everything in either set.
+    pub fn union(&self, other: &Self) -> Self {
+        let mut out = self.clone();
+        out.extend(other);
+        out
+    }
+
+    /// Adds everything of another set.
+    pub fn extend(&mut self, other: &Self) {
+        for (element, entry) in &other.entries {
+            let mine = self.entries.entry(element.clone()).or_default();
+            mine.member |= entry.member;
+            mine.below.extend(&entry.below);
+        }
+    }
+
+    /// Everything in both sets.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut out = Self::default();
+        for (element, entry) in &self.entries {
+            if let Some(theirs) = other.entries.get(element) {
+                let below = entry.below.intersection(&theirs.below);
+                out.put(
+                    element.clone(),
+                    Entry {
+                        member: entry.member && theirs.member,
+                        below,
+                    },
+                );
+            }
+        }
+        out
+    }
+
+    /// Everything that is not in the other set.
+    pub fn difference(&self, other: &Self) -> Self {
+        let mut out = Self::default();
+        for (element, entry) in &self.entries {
+            let kept = match other.entries.get(element) {
+                None => entry.clone(),
+                Some(theirs) => Entry {
+                    member: entry.member && !theirs.member,
+                    below: entry.below.difference(&theirs.below),
+                },
+            };
+            out.put(element.clone(), kept);
+        }
+        out
+    }
+
+    /// Everything that is neither in the other set nor below one of its members.
+    pub fn recursive_difference(&self, other: &Self) -> Self {
+        let mut out = Self::default();
+        for (element, entry) in &self.entries {
+            match other.entries.get(element) {
+                None => out.put(element.clone(), entry.clone()),
+                Some(theirs) if theirs.member => {}
+                Some(theirs) => {
+                    let below = entry.below.recursive_difference(&theirs.below);
+                    out.put(
+                        element.clone(),
+                        Entry {
+                            member: entry.member,
+                            below,
+                        },
+                    );
+                }
+            }
+        }
+        out
+    }
+
+    /// The set with every declared field that has members below it as a member itself, so that removing all of a field's
+    /// content removes the field.
+    pub(super) fn with_declared_fields(&self, place: Place<'_>) -> Self {
+        let mut out = Self::default();
+        for (element, entry) in &self.entries {
+            let (declared, child) = match element {
+                PathElement::Field(name) => (place.declares(name), place.child_or_deduced(name)),
+                PathElement::Key(_) => (false, place.items()),
+                PathElement::Value(_) | PathElement::Index(_) => (false, Place::Deduced),
+            };
+            let member = entry.member || (declared && !entry.below.is_empty());
+            out.put(
+                element.clone(),
+                Entry {
+                    member,
+                    below: entry.below.with_declared_fields(child),
+                },
+            );
+        }
+        out
+    }
+
+    /// All paths; at each level members come before what is below them.
+    pub fn paths(&self) -> Vec<Vec<PathElement>> {
+        let mut out = Vec::new();
+        self.collect_paths(&mut Vec::new(), &mut out);
+        out
+    }
+
+    fn collect_paths(&self, prefix: &mut Vec<PathElement>, out: &mut Vec<Vec<PathElement>>) {
+        for (element, entry) in &self.entries {
+            if entry.member {
+                let mut path = prefix.clone();
+                path.push(element.clone());
+                out.push(path);
+            }
+        }
+        for (element, entry) in &self.entries {
+            if !entry.below.is_empty() {
+                prefix.push(element.clone());
+                entry.below.collect_paths(prefix, out);
+                prefix.pop();
+            }
+        }
+    }
+
+    /// The set as `fieldsV1`.
+    pub fn to_fields_v1(&self) -> Value {
+        let entries = self.entries.iter().map(|(element, entry)| {
+            let mut value = entry.below.to_fields_v1();
+            if let (true, false, Value::Object(map)) = (entry.member, entry.below.is_empty(), &mut value) {
+                map.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            (element.encode(), value)
+        });
+        Value::Object(entries.collect())
+    }
+
+    /// Reads `fieldsV1`. Steps of an unknown kind are left out.
+    pub fn from_fields_v1(fields: &Value) -> Result<Self, String> {
+        let mut set = Self::default();
+        let map = match fields {
+            Value::Null => return Ok(set),
+            Value::Object(map) => map,
+            other => return Err(format!("fieldsV1 must be an object, not {other}")),
+        };
+        for (key, value) in map {
+            if key == "." {
+                continue;
+            }
+            let Some(element) = PathElement::decode(key)? else {
+                continue;
+            };
+            let below = Self::from_fields_v1(value)?;
+            let member = below.is_empty() || value.get(".").is_some();
+            set.put(element, Entry { member, below });
+        }
+        Ok(set)
+    }
+}
