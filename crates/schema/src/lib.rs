@@ -22,6 +22,7 @@ mod openapi_emit;
 pub mod path;
 pub mod prune;
 pub mod rules;
+pub mod strategic;
 mod structural;
 mod structural_emit;
 pub mod validate;
@@ -36,6 +37,7 @@ pub use model::{
 };
 pub use prune::{Root, prune, unknown_fields};
 pub use rules::{OldSelf, RuleSite, rule_sites};
+pub use strategic::{PatchError, strategic_merge};
 pub use validate::{validate, validate_lists, validate_schema};
 
 /// A schema that cannot be read.

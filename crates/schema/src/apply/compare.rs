@@ -76,7 +76,7 @@ fn visit_as(shape: Shape, place: Place<'_>, old: Option<&Value>, new: Option<&Va
                 let other = right.get(name).or_else(|| implied(name));
                 below(
                     place.child_or_deduced(name),
-                    PathElement::field(name),
+                    &PathElement::field(name),
                     Some(child),
                     other,
                     out,
@@ -85,7 +85,7 @@ fn visit_as(shape: Shape, place: Place<'_>, old: Option<&Value>, new: Option<&Va
             for (name, child) in right.iter().filter(|(name, _)| !left.contains_key(*name)) {
                 below(
                     place.child_or_deduced(name),
-                    PathElement::field(name),
+                    &PathElement::field(name),
                     implied(name),
                     Some(child),
                     out,
@@ -131,7 +131,7 @@ fn visit_lists(place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: 
             ([] | [_], [] | [_]) => {
                 below(
                     place.items(),
-                    element,
+                    &element,
                     left.first().copied(),
                     right.first().copied(),
                     out,
@@ -145,13 +145,13 @@ fn visit_lists(place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: 
             }
             ([_, _, ..], rest) => {
                 if let Some(only) = rest.first() {
-                    below(place.items(), element.clone(), None, Some(only), out);
+                    below(place.items(), &element, None, Some(only), out);
                 }
                 mark(&mut out.removed, element);
             }
             (rest, _) => {
                 if let Some(only) = rest.first() {
-                    below(place.items(), element.clone(), Some(only), None, out);
+                    below(place.items(), &element, Some(only), None, out);
                 }
                 mark(&mut out.added, element);
             }
@@ -159,7 +159,7 @@ fn visit_lists(place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: 
     }
 }
 
-fn below(place: Place<'_>, element: PathElement, old: Option<&Value>, new: Option<&Value>, out: &mut Entries) {
+fn below(place: Place<'_>, element: &PathElement, old: Option<&Value>, new: Option<&Value>, out: &mut Entries) {
     let mut found = Entries::default();
     visit(place, old, new, &mut found);
     let pairs = [

@@ -32,7 +32,7 @@ static IDENTITY: LazyLock<FieldSet> = LazyLock::new(|| {
 pub(super) fn update(write: &Write<'_>, live: &Value, new: &Value, mut managed: ManagedFields) -> ManagedFields {
     let place = Place::root(write.schema);
     reconcile(place, &mut managed);
-    let changes = filtered(write, compare::compare(place, live, new));
+    let changes = filtered(write, &compare::compare(place, live, new));
     take_from_others(&mut managed, &changes, None);
     managed.retain(|_, owner| !owner.set.is_empty());
     // Whoever wrote this owns what it changed, itself included: its own fields were taken from it like everybody's.
@@ -79,7 +79,7 @@ pub(super) fn apply(
         None => merged,
     };
 
-    let changes = filtered(write, compare::compare(place, live, &object));
+    let changes = filtered(write, &compare::compare(place, live, &object));
     let gained = changes.modified.union(&changes.added);
     let mut conflicts = Vec::new();
     for (other, owner) in managed.iter().filter(|(other, _)| **other != key) {
@@ -104,7 +104,7 @@ pub(super) fn apply(
     Ok((changed.then_some(object), managed))
 }
 
-fn filtered(write: &Write<'_>, changes: Comparison) -> Comparison {
+fn filtered(write: &Write<'_>, changes: &Comparison) -> Comparison {
     Comparison {
         added: write.reach.filter(&changes.added),
         modified: write.reach.filter(&changes.modified),

@@ -38,15 +38,14 @@ fn collect_list(place: Place<'_>, list: &[Value]) -> FieldSet {
     let mut below = FieldSet::default();
     for child in list {
         let Ok(element) = place.element(child) else { continue };
-        if below.entries.contains_key(&element) {
-            below.entries.insert(element, Entry::member());
-        } else {
-            let entry = Entry {
+        let entry = match below.entries.get(&element) {
+            Some(_) => Entry::member(),
+            None => Entry {
                 member: true,
                 ..collect(place.items(), child)
-            };
-            below.entries.insert(element, entry);
-        }
+            },
+        };
+        below.entries.insert(element, entry);
     }
     below
 }
