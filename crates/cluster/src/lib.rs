@@ -1,1 +1,44 @@
-//! The rest of a simulated cluster.
+//! The rest of a cluster around an API server: nodes, kubelets and the controllers that keep objects in order.
+//!
+//! Everything here is an ordinary API client. It runs against the embedded API server, in one process and even under
+//! paused time, and against a real kube-apiserver with nothing but a kubeconfig:
+//!
+//! ```no_run
+//! use coppice_cluster::{Options, SimulatedCluster, client_without_retries, profile::NodeProfile};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = client_without_retries(kube::Config::infer().await?)?;
+//! let options = Options::default().nodes(NodeProfile::Gb200Nvl72, 36);
+//! let cluster = SimulatedCluster::start(client, options).await?;
+//! cluster.power_off("node-00003").await?;
+//! cluster.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Each component is a pure decider in a thin shell: deciders take the time as an argument and are tested without a
+//! client; shells run in one common loop, fold their own writes into what they know, and neither poll nor write what is
+//! stored already.
+
+#![recursion_limit = "256"]
+
+pub mod behaviour;
+pub mod clock;
+mod default_scheduler;
+mod engine;
+mod garbage_collector;
+pub mod init_wait;
+mod kinds;
+mod kubelet;
+mod namespaces;
+mod node_life;
+mod node_lifecycle;
+mod node_view;
+pub mod profile;
+mod service_accounts;
+mod simulated_cluster;
+mod tolerations;
+
+pub use engine::requests::client_without_retries;
+pub use node_view::NodeSelection;
+pub use simulated_cluster::{ClusterError, Controllers, Options, SimulatedCluster};

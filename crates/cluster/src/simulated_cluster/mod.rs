@@ -1,0 +1,208 @@
+//! A whole simulated cluster around an API server.
+//!
+//! Owns the start and the clean end of the components, and the creation of nodes. Everything else is the business of
+//! the components; they share nothing but the API server.
+
+mod options;
+
+pub use options::{Controllers, Options};
+
+use crate::behaviour::POWER;
+use crate::engine::requests::{is_conflict, is_not_found, patch_as};
+use crate::kubelet::{self, KubeletOptions};
+use crate::node_life::{self, LEASE_NAMESPACE, NodeLifeOptions, ensure_namespace};
+use crate::node_lifecycle::{self, HealthSignal, LifecycleOptions};
+use crate::{default_scheduler, garbage_collector, namespaces, service_accounts};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::api::{Api, Patch, PostParams};
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+const MANAGER: &str = "coppice-cluster";
+
+/// Why a simulated cluster could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// A node could not be created; the rest of the cluster was not started.
+    #[error("creating node {node}: {source}; check that the client may create nodes and try again")]
+    CreateNode {
+        /// The node.
+        node: String,
+        /// What the API server said.
+        source: kube::Error,
+    },
+    /// The namespace of node leases could not be created.
+    #[error("creating namespace {LEASE_NAMESPACE}: {0}; check that the client may create namespaces and try again")]
+    CreateLeaseNamespace(kube::Error),
+    /// The power of a node could not be switched.
+    #[error("switching the power of node {node}: {source}")]
+    Power {
+        /// The node.
+        node: String,
+        /// What the API server said.
+        source: kube::Error,
+    },
+}
+
+/// A running simulated cluster. Dropping it stops it without waiting; [`SimulatedCluster::stop`] waits.
+pub struct SimulatedCluster {
+    client: Client,
+    tasks: JoinSet<()>,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+}
+
+impl fmt::Debug for SimulatedCluster {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("SimulatedCluster")
+            .field("components", &self.tasks.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl SimulatedCluster {
+    /// Creates the nodes that are not there yet and starts the chosen components.
+    ///
+    /// The client should not repeat requests by itself: see [`crate::client_without_retries`]. Nodes outlive the
+    /// cluster, and a cluster started later takes over the nodes and pods it finds.
+    pub async fn start(client: Client, options: Options) -> Result<Self, ClusterError> {
+        let stop = CancellationToken::new();
+        let mut cluster = Self {
+            client: client.clone(),
+            tasks: JoinSet::new(),
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
+        };
+        if options.heartbeats.is_some() && options.controllers.node_life {
+            ensure_namespace(&client, LEASE_NAMESPACE)
+                .await
+                .map_err(ClusterError::CreateLeaseNamespace)?;
+        }
+        stream::iter(options.profile.nodes(options.node_count))
+            .map(|node| create_node(client.clone(), node))
+            .buffer_unordered(options.concurrency.max(1))
+            .try_collect::<Vec<()>>()
+            .await?;
+        cluster.spawn(&options);
+        Ok(cluster)
+    }
+
+    fn spawn(&mut self, options: &Options) {
+        let concurrency = options.concurrency.max(1);
+        let client = || self.client.clone();
+        let clock = || Arc::clone(&options.clock);
+        let stop = || self.stop.clone();
+        let tasks = &mut self.tasks;
+        let chosen = options.controllers;
+        if chosen.node_life {
+            let life = NodeLifeOptions {
+                nodes: options.nodes,
+                lease_interval: options.heartbeats,
+                concurrency,
+            };
+            tasks.spawn(node_life::run(client(), life, clock(), stop()));
+        }
+        if chosen.kubelets {
+            let kubelet = KubeletOptions {
+                nodes: options.nodes,
+                defaults: options.behaviour.clone(),
+                wait_rules: options.wait_rules.clone(),
+                concurrency,
+            };
+            tasks.spawn(kubelet::run(client(), kubelet, clock(), stop()));
+        }
+        if chosen.node_lifecycle {
+            let grace = options.node_grace;
+            let lifecycle = LifecycleOptions {
+                signal: match options.heartbeats {
+                    Some(_) => HealthSignal::Lease { grace },
+                    None => HealthSignal::Power { grace },
+                },
+                default_stay: options.default_stay,
+                orphan_grace: options.orphan_grace,
+                concurrency,
+            };
+            tasks.spawn(node_lifecycle::run(client(), lifecycle, clock(), stop()));
+        }
+        if chosen.garbage_collector {
+            tasks.spawn(garbage_collector::run(client(), concurrency, clock(), stop()));
+        }
+        if chosen.namespaces {
+            tasks.spawn(namespaces::run(client(), concurrency, clock(), stop()));
+        }
+        if chosen.service_accounts {
+            tasks.spawn(service_accounts::run(client(), concurrency, clock(), stop()));
+        }
+        if chosen.default_scheduler {
+            tasks.spawn(default_scheduler::run(client(), concurrency, clock(), stop()));
+        }
+    }
+
+    /// Takes the power of a node away: it falls silent, and its pods with it.
+    pub async fn power_off(&self, node: &str) -> Result<(), ClusterError> {
+        self.set_power(node, json!("off")).await
+    }
+
+    /// Gives a node its power back: its containers start again.
+    pub async fn power_on(&self, node: &str) -> Result<(), ClusterError> {
+        self.set_power(node, Value::Null).await
+    }
+
+    async fn set_power(&self, node: &str, value: Value) -> Result<(), ClusterError> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let patch = json!({"metadata": {"annotations": {POWER: value}}});
+        nodes
+            .patch_metadata(node, &patch_as(MANAGER), &Patch::Merge(&patch))
+            .await
+            .map(|_| ())
+            .map_err(|source| ClusterError::Power {
+                node: node.to_owned(),
+                source,
+            })
+    }
+
+    /// Stops all components and waits until they have ended. Nodes and pods stay as they are.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a component of the simulated cluster did not end cleanly");
+            }
+        }
+    }
+}
+
+async fn create_node(client: Client, node: Node) -> Result<(), ClusterError> {
+    let name = node.metadata.name.clone().unwrap_or_default();
+    let failed = |source| ClusterError::CreateNode {
+        node: name.clone(),
+        source,
+    };
+    let nodes: Api<Node> = Api::all(client);
+    let created = match nodes.create(&PostParams::default(), &node).await {
+        Ok(created) => created,
+        Err(error) if is_conflict(&error) => nodes.get(&name).await.map_err(failed)?,
+        Err(error) => return Err(failed(error)),
+    };
+    let has_capacity = created
+        .status
+        .is_some_and(|status| status.capacity.is_some_and(|capacity| !capacity.is_empty()));
+    if has_capacity {
+        return Ok(());
+    }
+    let patch = json!({"status": node.status});
+    match nodes
+        .patch_status(&name, &patch_as(MANAGER), &Patch::Strategic(&patch))
+        .await
+    {
+        Ok(_) => Ok(()),
+        Err(error) if is_not_found(&error) => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
