@@ -27,12 +27,13 @@ pub fn to_yaml() -> String {
     text
 }
 
-/// All CustomResourceDefinitions as one JSON `List`, which `kubectl` also applies.
+/// All CustomResourceDefinitions as one JSON `List`, which `kubectl` also applies; one line for each definition.
 pub fn to_json() -> String {
-    let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": all() });
-    let mut text = serde_json::to_string_pretty(&list).expect("a JSON document can be written");
-    text.push('\n');
-    text
+    let items: Vec<String> = all().iter().map(Value::to_string).collect();
+    format!(
+        "{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{}\n]}}\n",
+        items.join(",\n")
+    )
 }
 
 const HEADER: &str = "\

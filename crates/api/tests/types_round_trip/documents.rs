@@ -1,6 +1,5 @@
-//! Documents made from a structural schema: full ones, and random ones for property tests.
+//! Documents made from the structural schemas of our kinds.
 
-use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// The schema of a kind's objects.
@@ -14,7 +13,8 @@ pub fn schema_of(kind: &str) -> Value {
     let group = definition["spec"]["group"].as_str().expect("a definition has a group");
     schema["properties"]["apiVersion"]["enum"] = json!([format!("{group}/v1alpha1")]);
     schema["properties"]["kind"]["enum"] = json!([kind]);
-    schema["properties"]["metadata"]["properties"] = json!({ "name": { "type": "string" } });
+    schema["properties"]["metadata"] =
+        json!({ "type": "object", "required": ["name"], "properties": { "name": { "type": "string" } } });
     schema["required"] = json!(["apiVersion", "kind", "metadata", "spec"]);
     schema
 }
@@ -36,6 +36,7 @@ pub fn full(schema: &Value) -> Value {
         Some("integer") => json!(7),
         Some("number") => json!(0.5),
         Some("boolean") => json!(false),
+        _ if schema["x-kubernetes-int-or-string"] == true => json!("1"),
         _ => full_text(schema),
     }
 }
@@ -46,50 +47,6 @@ fn full_text(schema: &Value) -> Value {
         (None, Some("date-time")) => json!("2026-01-02T03:04:05Z"),
         _ => json!("text"),
     }
-}
-
-/// Random documents: optional properties come and go, lists and maps have one to three elements.
-pub fn random(schema: &Value) -> BoxedStrategy<Value> {
-    match schema["type"].as_str() {
-        Some("object") => random_object(schema),
-        Some("array") => prop::collection::vec(random(&schema["items"]), 1..3)
-            .prop_map(Value::from)
-            .boxed(),
-        Some("integer") => (0..1000i32).prop_map(Value::from).boxed(),
-        Some("number") => (0..1000i32).prop_map(|number| json!(f64::from(number) / 8.0)).boxed(),
-        Some("boolean") => any::<bool>().prop_map(Value::from).boxed(),
-        _ if schema["enum"].is_array() => {
-            prop::sample::select(schema["enum"].as_array().cloned().unwrap_or_default()).boxed()
-        }
-        _ if schema["format"] == "date-time" => (0..60u8)
-            .prop_map(|second| json!(format!("2026-01-02T03:04:{second:02}Z")))
-            .boxed(),
-        _ => "[a-z]{1,5}".prop_map(Value::from).boxed(),
-    }
-}
-
-fn random_object(schema: &Value) -> BoxedStrategy<Value> {
-    let required = schema["required"].as_array().cloned().unwrap_or_default();
-    let mut object = Just(Map::new()).boxed();
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let property = if required.iter().any(|required| required == name) {
-            random(property).prop_map(Some).boxed()
-        } else {
-            prop::option::weighted(0.3, random(property)).boxed()
-        };
-        let name = name.clone();
-        object = (object, property)
-            .prop_map(move |(mut object, value)| {
-                object.extend(value.map(|value| (name.clone(), value)));
-                object
-            })
-            .boxed();
-    }
-    if let Some(values) = schema.get("additionalProperties") {
-        let entries = prop::collection::btree_map("[a-z]{1,5}", random(values), 1..3);
-        object = entries.prop_map(|entries| entries.into_iter().collect()).boxed();
-    }
-    object.prop_map(Value::Object).boxed()
 }
 
 /// All objects of a document that have fields, as JSON pointers. Objects that are maps by their schema are left out: a

@@ -6,10 +6,13 @@
 
 #[allow(unreachable_pub)]
 mod documents;
+#[allow(unreachable_pub)]
+mod random;
 
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang, PodGangMap};
-use documents::{full, objects, random, schema_of};
+use documents::{full, objects, schema_of};
 use proptest::prelude::*;
+use random::random;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
