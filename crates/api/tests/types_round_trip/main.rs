@@ -9,6 +9,8 @@ mod documents;
 #[allow(unreachable_pub)]
 mod random;
 
+use std::path::{Path, PathBuf};
+
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang, PodGangMap};
 use documents::{full, objects, schema_of};
 use proptest::prelude::*;
@@ -61,7 +63,15 @@ fn damage(before: &Value, after: &Value, schema: &Value, pointer: &str, found: &
             for (name, value) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
                 let pointer = format!("{pointer}/{name}");
                 let default = inner(name).and_then(|schema| schema.get("default"));
-                let documented = default == Some(value) || (ALWAYS_WRITTEN.contains(&pointer.as_str()) && value == 0);
+                // The API server refuses an object without a required field before anybody decodes it.
+                let required = schema["required"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|required| required == name);
+                let documented = default == Some(value)
+                    || (ALWAYS_WRITTEN.contains(&pointer.as_str()) && value == 0)
+                    || (required && (value == "" || value == 0));
                 if !documented {
                     found.push(format!("{pointer} appeared as {value}"));
                 }
@@ -94,6 +104,57 @@ fn a_document_with_every_field_survives() {
             document,
             "{kind}: nothing is left to fill in"
         );
+    }
+}
+
+/// Manifests as people write them: the good corpus, and the reference's samples where they are at hand (in the folder
+/// named by `COPPICE_REFERENCE_SAMPLES`, else beside the repository).
+#[test]
+fn manifests_survive() {
+    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = yaml_files(&crate_directory.join("corpus/good"));
+    let named = std::env::var_os("COPPICE_REFERENCE_SAMPLES").map(PathBuf::from);
+    let samples = named.unwrap_or_else(|| crate_directory.join("../../../shared/data/grove-samples"));
+    if samples.is_dir() || std::env::var_os("COPPICE_REFERENCE_SAMPLES").is_some() {
+        files.extend(yaml_files(&samples));
+    }
+    let mut count = 0;
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a readable manifest");
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("a manifest is YAML");
+        for mut document in documents.into_iter().filter(Value::is_object) {
+            let kind = document["kind"].as_str().expect("a manifest has a kind").to_owned();
+            without_empty(&mut document);
+            // Deletion times are written back in another spelling of the same time.
+            document["metadata"]
+                .as_object_mut()
+                .expect("metadata")
+                .remove("deletionTimestamp");
+            assert_unchanged(&kind, &document, &schema_of(&kind));
+            count += 1;
+        }
+    }
+    assert!(count >= 50, "only {count} manifests");
+}
+
+fn yaml_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let files = entries.map(|entry| entry.expect("a readable entry").path());
+    files
+        .filter(|file| file.extension().is_some_and(|extension| extension == "yaml"))
+        .collect()
+}
+
+/// Without empty lists and maps; absent ones mean the same, except that an empty pod specification stays one.
+fn without_empty(document: &mut Value) {
+    let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty) || *value == json!({});
+    match document {
+        Value::Object(map) => {
+            map.retain(|_, value| !is_empty(value));
+            map.values_mut().for_each(without_empty);
+        }
+        Value::Array(list) => list.iter_mut().for_each(without_empty),
+        _ => {}
     }
 }
 
