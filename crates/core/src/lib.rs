@@ -1,11 +1,20 @@
 //! The deciders of Coppice.
 //!
 //! Pure functions over borrowed data: no client, no clock, no randomness. [`facts`] reads a PodCliqueSet once,
-//! [`layout`] says what one replica of it consists of (cliques, scaling groups, gangs, who waits for whom), and
-//! [`objects`] writes each of those down as the object to create.
+//! [`layout`] says what one replica of it consists of (cliques, scaling groups, gangs, who waits for whom),
+//! [`objects`] writes each of those down as the object to create, [`replica`] plans one replica and [`set`] what concerns
+//! all of them; [`update`] holds the strategies. A plan is a list of [`command`]s.
 
+pub mod command;
+pub mod conditions;
+pub mod context;
 pub mod facts;
 pub mod layout;
 pub mod objects;
+pub mod reasons;
+pub mod replica;
+pub mod set;
 pub mod settings;
+pub mod snapshot;
 mod startup;
+pub mod update;

@@ -1,0 +1,145 @@
+//! What a planner wants done.
+//!
+//! Every command is either a create under a name known beforehand or conditional on what was read: a patch carries the
+//! resource version it was planned for, a delete the uid. So a command that comes too late does nothing.
+
+use serde_json::{Map, Value};
+
+/// The kinds that planners touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// PodCliqueSet.
+    PodCliqueSet,
+    /// PodCliqueScalingGroup.
+    PodCliqueScalingGroup,
+    /// PodClique.
+    PodClique,
+    /// PodGang.
+    PodGang,
+    /// Pod.
+    Pod,
+    /// Service.
+    Service,
+    /// HorizontalPodAutoscaler.
+    HorizontalPodAutoscaler,
+    /// Role.
+    Role,
+    /// RoleBinding.
+    RoleBinding,
+    /// ResourceClaim.
+    ResourceClaim,
+    /// ControllerRevision.
+    ControllerRevision,
+}
+
+/// An object that was read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// The version that was read.
+    pub resource_version: String,
+}
+
+/// How soon a status must be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Counts on their way to a settled state; several changes may be written as one.
+    Settling,
+    /// A state that others act on.
+    Now,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Create an object. That it exists already is success.
+    Create(Value),
+    /// Merge a patch into an object's metadata and specification.
+    Merge {
+        /// The object as it was read.
+        target: Target,
+        /// A JSON merge patch.
+        patch: Value,
+    },
+    /// Merge a patch into an object's status.
+    Status {
+        /// The object as it was read.
+        target: Target,
+        /// A JSON merge patch of the status.
+        patch: Value,
+        /// How soon.
+        urgency: Urgency,
+    },
+    /// Take our scheduling gate off a pod, and no other.
+    RemoveGate {
+        /// The pod as it was read.
+        target: Target,
+    },
+    /// Delete an object.
+    Delete {
+        /// The object as it was read.
+        target: Target,
+    },
+    /// Tell people.
+    Event {
+        /// What it is about.
+        target: Target,
+        /// Whether something is wrong.
+        warning: bool,
+        /// A reason of the documented list.
+        reason: &'static str,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// The merge patch that turns `stored` into `desired`; none when they are equal.
+pub fn merge_patch(stored: &Value, desired: &Value) -> Option<Value> {
+    if stored == desired {
+        return None;
+    }
+    let (Value::Object(stored), Value::Object(desired)) = (stored, desired) else {
+        return Some(desired.clone());
+    };
+    let mut patch = Map::new();
+    for (key, value) in desired {
+        match stored.get(key) {
+            Some(existing) => {
+                if let Some(change) = merge_patch(existing, value) {
+                    patch.insert(key.clone(), change);
+                }
+            }
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    for key in stored.keys().filter(|key| !desired.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    Some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_patch_names_what_changed_and_removes_what_went() {
+        let stored = json!({"a": 1, "b": {"x": 1, "y": 2}, "c": [1]});
+        assert_eq!(merge_patch(&stored, &stored.clone()), None);
+        let desired = json!({"a": 1, "b": {"x": 3}, "d": true});
+        assert_eq!(
+            merge_patch(&stored, &desired),
+            Some(json!({"b": {"x": 3, "y": null}, "c": null, "d": true}))
+        );
+    }
+}

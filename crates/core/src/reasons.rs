@@ -1,0 +1,53 @@
+//! Every reason code that planners write into conditions, events and waits, in one list.
+//!
+//! `docs/reasons.md` documents them; a test keeps the two in step.
+
+/// A reason and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The code, as it stands in a condition or event.
+    pub code: &'static str,
+    /// What it means, for the reference page.
+    pub meaning: &'static str,
+}
+
+macro_rules! reasons {
+    ($($name:ident = $code:literal : $meaning:literal;)+) => {
+        $(#[doc = $meaning] pub const $name: &str = $code;)+
+        /// All reasons.
+        pub const ALL: &[Reason] = &[$(Reason { code: $code, meaning: $meaning }),+];
+    };
+}
+
+reasons! {
+    SUFFICIENT_SCHEDULED = "SufficientScheduledPods": "At least minAvailable pods of the clique have a node.";
+    INSUFFICIENT_SCHEDULED = "InsufficientScheduledPods": "Fewer than minAvailable pods of the clique have a node.";
+    SUFFICIENT_READY = "SufficientReadyPods": "At least minAvailable pods of the clique are ready.";
+    INSUFFICIENT_READY = "InsufficientReadyPods": "The clique had its minimum ready and has fallen below it.";
+    SCHEDULED_BELOW_MINIMUM = "ScheduledReplicasBelowMinAvailable": "Some pods of the clique have a node, but fewer than minAvailable.";
+    WAITING_FOR_NODES = "WaitingForScheduling": "No pod of the clique has a node yet.";
+    WAITING_FOR_READINESS = "WaitingForReadiness": "Pods of the clique are starting; its minimum was not ready before.";
+    ALL_LOST = "AllScheduledReplicasLost": "The last scheduled pod of the clique is gone.";
+    UPDATE_IN_PROGRESS = "UpdateInProgress": "The clique or group is being updated; too few pods are expected now.";
+    SUFFICIENT_COPIES = "SufficientAvailablePodCliqueScalingGroupReplicas": "At least minAvailable copies of the group are healthy.";
+    INSUFFICIENT_COPIES = "InsufficientAvailablePodCliqueScalingGroupReplicas": "The group had its minimum of copies and has fallen below it.";
+    GANG_TERMINATION = "GangTerminationActive": "Too few pods for longer than terminationDelay: all pods of the gang are being replaced.";
+    PODS_PENDING = "PodGangPodsCreationPending": "Not all pods of the gang exist yet.";
+    PODS_CREATED = "PodGangPodsCreated": "All pods of the gang exist.";
+    GANG_SCHEDULED = "GangScheduled": "Every clique of the gang has its minimum scheduled.";
+    GANG_NOT_SCHEDULED = "GangNotScheduled": "Some clique of the gang does not have its minimum scheduled.";
+    GANG_READY = "GangReady": "Every clique of the gang has its minimum ready.";
+    GANG_NOT_READY = "GangNotReady": "Some clique of the gang does not have its minimum ready.";
+    WAITING_FOR_BASE = "WaitingForBaseGang": "The pods stay gated until the base gang of the replica is scheduled.";
+    WAITING_FOR_OLD_PODS = "WaitingForOldPods": "New pods are created when the old ones of the same gang are gone.";
+    WAITING_FOR_TURN = "WaitingForUpdateTurn": "Another replica of the set is being updated first.";
+    ALL_AVAILABLE = "AllReplicasAvailable": "Every replica of the set is available.";
+    SOME_UNAVAILABLE = "ReplicasUnavailable": "Some replica of the set is not available.";
+    BELOW_MINIMUM = "BelowMinAvailable": "Some replica of the set has fallen below its minimum.";
+    TOPOLOGY_DISABLED = "TopologyAwareSchedulingDisabled": "The set asks for packing, but the operator's configuration switches it off.";
+    TOPOLOGY_NAME_MISSING = "TopologyNameMissing": "The set asks for packing, but names no topology.";
+    TOPOLOGY_NOT_FOUND = "ClusterTopologyNotFound": "The ClusterTopologyBinding that the set names does not exist.";
+    LEVELS_AVAILABLE = "AllClusterTopologyLevelsAvailable": "Every level that the set names exists in its topology, or it names none.";
+    LEVELS_UNAVAILABLE = "ClusterTopologyLevelsUnavailable": "A level that the set names does not exist in its topology.";
+    POD_REPLACED = "PodReplaced": "A pod that ended was deleted and is replaced.";
+}

@@ -1,0 +1,202 @@
+//! Services, scaling groups, cliques and autoscalers of a replica: created when missing, corrected where we own a
+//! field, deleted when no longer wanted. Sizes are never corrected: they belong to whoever scales.
+
+use std::collections::BTreeSet;
+
+use coppice_api::names::labels;
+use serde_json::{Value, json};
+
+use super::{Draft, Replica};
+use crate::command::{Command, Kind, merge_patch};
+use crate::layout::Place;
+use crate::objects::{self, Owner};
+use crate::snapshot::{target_of, target_of_value};
+use crate::update::Directive;
+
+pub(crate) fn plan(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
+    service(replica, draft);
+    scaling_groups(replica, draft);
+    cliques(replica, directive, draft);
+    autoscalers(replica, draft);
+}
+
+fn service(replica: &Replica<'_>, draft: &mut Draft) {
+    let desired = objects::headless_service(&replica.context.facts, replica.layout.index);
+    let name = desired["metadata"]["name"].as_str().unwrap_or_default();
+    correct(
+        Kind::Service,
+        replica.snapshot.services.get(name).map(AsRef::as_ref),
+        desired,
+        draft,
+    );
+}
+
+fn autoscalers(replica: &Replica<'_>, draft: &mut Draft) {
+    let mut wanted = BTreeSet::new();
+    for desired in objects::autoscalers(&replica.context.facts, replica.layout.index) {
+        let name = desired["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let stored = replica.snapshot.autoscalers.get(&name).map(AsRef::as_ref);
+        correct(Kind::HorizontalPodAutoscaler, stored, desired, draft);
+        wanted.insert(name);
+    }
+    for (_, stored) in replica
+        .snapshot
+        .autoscalers
+        .iter()
+        .filter(|(name, _)| !wanted.contains(*name))
+    {
+        draft.delete(target_of_value(Kind::HorizontalPodAutoscaler, stored));
+    }
+}
+
+/// Creates an object, or patches the fields in which the stored one differs from what we want. Fields that we do not
+/// name (defaults of the API server, labels of others) are left alone, so nothing is written over and over.
+fn correct(kind: Kind, stored: Option<&Value>, desired: Value, draft: &mut Draft) {
+    let Some(stored) = stored else {
+        draft.children.push(Command::Create(desired));
+        return;
+    };
+    if stored["metadata"]["deletionTimestamp"].is_string() {
+        return;
+    }
+    let owned = json!({"metadata": {"labels": desired["metadata"]["labels"]}, "spec": desired["spec"]});
+    if let Some(patch) = missing(stored, &owned) {
+        draft.children.push(Command::Merge {
+            target: target_of_value(kind, stored),
+            patch,
+        });
+    }
+}
+
+/// What of `wanted` is not in `stored`, as a merge patch.
+fn missing(stored: &Value, wanted: &Value) -> Option<Value> {
+    match (stored, wanted) {
+        (Value::Object(stored), Value::Object(wanted)) => {
+            let patch: serde_json::Map<String, Value> = wanted
+                .iter()
+                .filter_map(|(key, value)| {
+                    Some((key.clone(), missing(stored.get(key).unwrap_or(&Value::Null), value)?))
+                })
+                .collect();
+            (!patch.is_empty()).then_some(Value::Object(patch))
+        }
+        _ => (stored != wanted).then(|| wanted.clone()),
+    }
+}
+
+fn scaling_groups(replica: &Replica<'_>, draft: &mut Draft) {
+    let facts = &replica.context.facts;
+    for group in &replica.layout.groups {
+        let desired = objects::scaling_group(facts, &replica.layout, group);
+        let Some(stored) = replica.snapshot.groups.get(&group.name) else {
+            draft.children.push(Command::Create(desired));
+            continue;
+        };
+        if stored.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let mut owned = json!({"metadata": {"labels": desired["metadata"]["labels"]}, "spec": desired["spec"]});
+        if let Some(spec) = owned["spec"].as_object_mut() {
+            spec.remove("replicas");
+        }
+        let current = json!({"metadata": {"labels": stored.metadata.labels}, "spec": stored.spec});
+        if let Some(patch) = missing(&current, &owned) {
+            let target = target_of(Kind::PodCliqueScalingGroup, &stored.metadata);
+            draft.children.push(Command::Merge { target, patch });
+        }
+    }
+    let wanted: BTreeSet<&str> = replica.layout.groups.iter().map(|group| group.name.as_str()).collect();
+    for (name, stored) in &replica.snapshot.groups {
+        if !wanted.contains(name.as_str()) && stored.metadata.deletion_timestamp.is_none() {
+            draft.delete(target_of(Kind::PodCliqueScalingGroup, &stored.metadata));
+        }
+    }
+}
+
+fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
+    let facts = &replica.context.facts;
+    for (clique, state) in replica.layout.cliques.iter().zip(&replica.cliques) {
+        let owner = match clique.place {
+            Place::Standalone => Owner::set(facts.set),
+            Place::Member { group, .. } => {
+                // The owner's uid is known once the group exists; until then the clique waits for the next plan.
+                let Some(stored) = replica.snapshot.groups.get(&replica.layout.groups[group].name) else {
+                    continue;
+                };
+                Owner {
+                    kind: "PodCliqueScalingGroup",
+                    name: replica.layout.groups[group].name.clone(),
+                    uid: stored.metadata.uid.clone().unwrap_or_default(),
+                }
+            }
+        };
+        match state.stored {
+            None => {
+                let hash = replica.context.identities[clique.position].label();
+                draft.children.push(Command::Create(objects::pod_clique(
+                    facts,
+                    &replica.layout,
+                    clique,
+                    &hash,
+                    &owner,
+                )));
+            }
+            Some(stored) if stored.metadata.deletion_timestamp.is_some() => {
+                // Somebody deleted a clique that is wanted: let it go completely, then make it anew.
+                super::teardown::clique(stored, replica.snapshot, draft);
+            }
+            Some(stored) if directive != Directive::Hold => {
+                let desired = objects::pod_clique(facts, &replica.layout, clique, &state.hash, &owner);
+                // What is not part of the template follows at once; the template itself is the strategy's business.
+                let wanted = json!({"spec": {"autoScalingConfig": desired["spec"]["autoScalingConfig"]}});
+                let current = json!({"spec": {"autoScalingConfig": stored.spec.auto_scaling_config}});
+                if let Some(patch) = merge_patch(&current, &wanted) {
+                    let target = target_of(Kind::PodClique, &stored.metadata);
+                    draft.children.push(Command::Merge { target, patch });
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    let wanted: BTreeSet<&str> = replica
+        .layout
+        .cliques
+        .iter()
+        .map(|clique| clique.name.as_str())
+        .collect();
+    for (name, stored) in &replica.snapshot.cliques {
+        if !wanted.contains(name.as_str()) {
+            super::teardown::clique(stored, replica.snapshot, draft);
+        }
+    }
+}
+
+/// The patch that gives a clique the set's template: pod specification, the author's labels and annotations, identity.
+pub(crate) fn template_patch(replica: &Replica<'_>, index: usize) -> Option<Command> {
+    let clique = &replica.layout.cliques[index];
+    let stored = replica.cliques[index].stored?;
+    let owner = Owner {
+        kind: "",
+        name: String::new(),
+        uid: String::new(),
+    };
+    let hash = replica.context.identities[clique.position].label();
+    let desired = objects::pod_clique(&replica.context.facts, &replica.layout, clique, &hash, &owner);
+    let view = |labels: Value, annotations: Value, pod_spec: Value| json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": {"podSpec": pod_spec}});
+    let current = view(
+        json!(stored.metadata.labels.clone().unwrap_or_default()),
+        json!(stored.metadata.annotations.clone().unwrap_or_default()),
+        json!(stored.spec.pod_spec),
+    );
+    let wanted = view(
+        desired["metadata"]["labels"].clone(),
+        desired["metadata"]["annotations"].clone(),
+        desired["spec"]["podSpec"].clone(),
+    );
+    debug_assert!(wanted["metadata"]["labels"][labels::POD_TEMPLATE_HASH].is_string());
+    let patch = merge_patch(&current, &wanted)?;
+    Some(Command::Merge {
+        target: target_of(Kind::PodClique, &stored.metadata),
+        patch,
+    })
+}

@@ -1,0 +1,204 @@
+//! The state of one clique: what is stored, which template it has, which pods are its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coppice_api::canonical::{TemplateView, same_template};
+use coppice_api::names::{label_sets::Labels, labels};
+use coppice_api::types::PodClique;
+use serde_json::Value;
+
+use crate::conditions;
+use crate::context::SetContext;
+use crate::layout::{CliqueLayout, Place, ReplicaLayout};
+use crate::objects::{self, Owner};
+use crate::snapshot::{PodFacts, ReplicaSnapshot};
+
+/// The condition by which a clique says that it has fallen below its minimum.
+pub(crate) const BREACHED: &str = "MinAvailableBreached";
+
+/// The state of one clique.
+#[derive(Clone, Debug)]
+pub struct CliqueState<'a> {
+    /// The PodClique, when it exists.
+    pub stored: Option<&'a Arc<PodClique>>,
+    /// Where it stands.
+    pub place: Place,
+    /// The pods it should have.
+    pub replicas: u32,
+    /// How many must be there.
+    pub min_available: u32,
+    /// The identity of the stored template, as its label and its pods carry it.
+    pub hash: String,
+    /// Whether the stored template means the same as the set's.
+    pub current: bool,
+    /// Its own pods that count, by index.
+    pub active: Vec<&'a Arc<PodFacts>>,
+    /// Its own pods that are being deleted or have ended.
+    pub leaving: Vec<&'a Arc<PodFacts>>,
+    /// Pods with its labels that belong to an earlier object of the same name.
+    pub orphans: Vec<&'a Arc<PodFacts>>,
+}
+
+impl<'a> CliqueState<'a> {
+    /// Reads the state of one clique.
+    pub(crate) fn read(
+        context: &SetContext<'_>,
+        snapshot: &'a ReplicaSnapshot,
+        layout: &ReplicaLayout,
+        clique: &CliqueLayout,
+    ) -> Self {
+        let stored = snapshot.cliques.get(&clique.name);
+        let uid = stored.and_then(|stored| stored.metadata.uid.as_deref());
+        let (own, orphans): (Vec<_>, Vec<_>) = snapshot
+            .pods
+            .values()
+            .filter(|pod| pod.clique == clique.name)
+            .partition(|pod| uid.is_some_and(|uid| pod.owner_uid == uid));
+        let (mut active, leaving): (Vec<_>, Vec<_>) = own.into_iter().partition(|pod| pod.active());
+        active.sort_by(|left, right| (left.index, &left.name).cmp(&(right.index, &right.name)));
+        let (hash, current) = match stored {
+            None => (context.identities[clique.position].label(), true),
+            Some(stored) => template_of(context, layout, clique, stored),
+        };
+        Self {
+            stored,
+            place: clique.place,
+            replicas: clique.replicas,
+            min_available: clique.min_available,
+            hash,
+            current,
+            active,
+            leaving,
+            orphans,
+        }
+    }
+
+    /// Whether the PodClique exists and is not being deleted.
+    pub fn alive(&self) -> bool {
+        self.stored
+            .is_some_and(|stored| stored.metadata.deletion_timestamp.is_none())
+    }
+
+    /// Whether it belongs to no scaling group.
+    pub fn standalone(&self) -> bool {
+        self.place == Place::Standalone
+    }
+
+    /// The copy of a group that it belongs to.
+    pub fn copy_of(&self, wanted: usize) -> Option<u32> {
+        match self.place {
+            Place::Member { group, copy } if group == wanted => Some(copy),
+            _ => None,
+        }
+    }
+
+    /// Whether a pod has the stored template.
+    pub fn has_template(&self, pod: &PodFacts) -> bool {
+        pod.template_hash == self.hash
+    }
+
+    /// Pods with a node.
+    pub fn scheduled(&self) -> u32 {
+        self.count(|pod| pod.scheduled)
+    }
+
+    /// Ready pods.
+    pub fn ready(&self) -> u32 {
+        self.count(|pod| pod.ready)
+    }
+
+    /// Pods with the stored template.
+    pub fn with_template(&self) -> u32 {
+        self.count(|pod| self.has_template(pod))
+    }
+
+    /// Counts active pods.
+    pub fn count(&self, wanted: impl Fn(&PodFacts) -> bool) -> u32 {
+        u32::try_from(self.active.iter().filter(|pod| wanted(pod)).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether its minimum is ready.
+    pub fn available(&self) -> bool {
+        self.alive() && self.ready() >= self.min_available
+    }
+
+    /// Whether it has the set's template in all its pods, and its minimum ready.
+    pub fn updated(&self) -> bool {
+        let all_pods = u32::try_from(self.active.len()).unwrap_or(u32::MAX);
+        self.current && self.available() && all_pods == self.replicas && self.with_template() == all_pods
+    }
+
+    /// Whether its status says that it has fallen below its minimum.
+    pub fn breached(&self) -> bool {
+        self.stored
+            .and_then(|stored| stored.status.as_ref())
+            .is_some_and(|status| conditions::is_true(&status.conditions, BREACHED))
+    }
+}
+
+/// The identity of a stored template, and whether it means what the set's template means.
+///
+/// A label of ours answers by itself. Any other label (of the Go operator, or of an older version of ours) is a name
+/// for whatever the stored template means: if that is what we would store, the clique and its pods are up to date
+/// under the name they have.
+fn template_of(
+    context: &SetContext<'_>,
+    layout: &ReplicaLayout,
+    clique: &CliqueLayout,
+    stored: &PodClique,
+) -> (String, bool) {
+    let identity = &context.identities[clique.position];
+    let empty = BTreeMap::new();
+    let stored_labels = stored.metadata.labels.as_ref().unwrap_or(&empty);
+    let label = stored_labels
+        .get(labels::POD_TEMPLATE_HASH)
+        .cloned()
+        .unwrap_or_default();
+    if identity.matches_label(&label) {
+        return (label, true);
+    }
+    let owner = Owner {
+        kind: "",
+        name: String::new(),
+        uid: String::new(),
+    };
+    let desired = objects::pod_clique(&context.facts, layout, clique, "", &owner);
+    let strings = |pointer: &str| -> Labels {
+        let map = desired.pointer(pointer).and_then(Value::as_object);
+        map.into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect()
+    };
+    let priority = context.facts.set.spec.template.priority_class_name.as_deref();
+    let (desired_labels, desired_annotations) = (users(&strings("/metadata/labels")), strings("/metadata/annotations"));
+    let stored_labels = users(stored_labels);
+    let stored_annotations = stored.metadata.annotations.clone().unwrap_or_default();
+    let Some(desired_spec) = desired.pointer("/spec/podSpec").and_then(Value::as_object) else {
+        return (label, false);
+    };
+    let view = |labels, annotations, spec| TemplateView {
+        labels,
+        annotations,
+        priority_class: priority,
+        spec,
+    };
+    let same = same_template(
+        &view(&stored_labels, &stored_annotations, stored.spec.pod_spec.as_map()),
+        &view(&desired_labels, &desired_annotations, desired_spec),
+    );
+    (label, same)
+}
+
+/// The labels that come from the author of the template, not from us.
+fn users(all: &Labels) -> Labels {
+    let ours = |key: &str| {
+        labels::is_reserved(key)
+            || [labels::MANAGED_BY, labels::PART_OF, labels::NAME, labels::COMPONENT].contains(&key)
+    };
+    all.iter()
+        .filter(|(key, _)| !ours(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}

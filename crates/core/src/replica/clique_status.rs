@@ -1,0 +1,275 @@
+//! What a PodClique says of itself. Counts are of pods that count: those that are being deleted or have ended do not.
+
+use coppice_api::names::selectors::clique_selector;
+use coppice_api::types::{PodClique, PodCliqueStatus, PodCliqueUpdateProgress, PodsSelectedToUpdate};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use super::clique_state::BREACHED;
+use super::terminating::{IN_PROGRESS, Terminating};
+use super::{CliqueState, Draft, Replica};
+use crate::command::{Command, Kind, Urgency, merge_patch};
+use crate::conditions::{self, Verdict, whole_seconds};
+use crate::reasons;
+use crate::snapshot::target_of;
+use crate::update::{Directive, Rolling};
+
+/// The condition by which a clique says that its minimum has nodes.
+pub(crate) const SCHEDULED: &str = "PodCliqueScheduled";
+
+pub(crate) fn plan(
+    replica: &Replica<'_>,
+    directive: Directive,
+    rolling: &Rolling,
+    terminating: &Terminating,
+    draft: &mut Draft,
+) {
+    for (index, state) in replica.cliques.iter().enumerate() {
+        let Some(stored) = state.stored.filter(|_| state.alive()) else {
+            continue;
+        };
+        let before = stored.status.clone().unwrap_or_default();
+        let mut status = before.clone();
+        counts(replica, stored, state, &mut status);
+        progress(replica, directive, rolling, index, &mut status);
+        let updating = rolling.cliques.contains(&index);
+        judge(replica, stored, state, updating, &mut status);
+        mark(replica, stored, terminating, index, &mut status);
+        events(stored, &before, &status, draft);
+        let urgency = urgency(&before, &status, state);
+        if let Some(patch) = merge_patch(&json!(before), &json!(status)) {
+            let target = target_of(Kind::PodClique, &stored.metadata);
+            let command = Command::Status { target, patch, urgency };
+            // A mark must be there before the pods go, and be gone before new ones come.
+            if marked(&before) == marked(&status) {
+                draft.statuses.push(command);
+            } else {
+                draft.gangs.push(command);
+            }
+        }
+    }
+}
+
+fn counts(replica: &Replica<'_>, stored: &PodClique, state: &CliqueState<'_>, status: &mut PodCliqueStatus) {
+    let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    status.observed_generation = stored.metadata.generation;
+    status.replicas = number(state.count(|_| true));
+    status.ready_replicas = number(state.ready());
+    status.scheduled_replicas = number(state.scheduled());
+    status.schedule_gated_replicas = number(state.count(|pod| pod.gated && !pod.scheduled));
+    status.updated_replicas = number(state.with_template());
+    if state.standalone() {
+        let name = stored.metadata.name.as_deref().unwrap_or_default();
+        status.hpa_pod_selector = Some(clique_selector(replica.context.facts.name(), name));
+    }
+    if state.with_template() == state.replicas && state.count(|_| true) == state.replicas {
+        status.current_pod_template_hash = Some(state.hash.clone());
+        if state.current {
+            status.current_pod_clique_set_generation_hash = Some(replica.context.generation_hash());
+        }
+    }
+}
+
+/// Stamps the beginning and the end of an update. A clique that was never updated has no progress to report.
+fn progress(
+    replica: &Replica<'_>,
+    directive: Directive,
+    rolling: &Rolling,
+    index: usize,
+    status: &mut PodCliqueStatus,
+) {
+    let now = Some(Time(whole_seconds(replica.now)));
+    let position = replica.layout.cliques[index].position;
+    let target = replica.context.identities[position].label();
+    let begun = status
+        .update_progress
+        .as_ref()
+        .is_some_and(|progress| progress.pod_template_hash == target);
+    let state = &replica.cliques[index];
+    if rolling.rewritten.contains(&index) || (rolling.cliques.contains(&index) && !begun) {
+        let ended = (directive == Directive::OnDelete).then(|| now.clone()).flatten();
+        status.update_progress = Some(PodCliqueUpdateProgress {
+            update_started_at: now,
+            update_ended_at: ended,
+            pod_clique_set_generation_hash: replica.context.generation_hash(),
+            pod_template_hash: target,
+            ..PodCliqueUpdateProgress::default()
+        });
+        return;
+    }
+    let Some(progress) = status.update_progress.as_mut() else {
+        return;
+    };
+    if progress.update_ended_at.is_none() && begun && state.updated() {
+        progress.update_ended_at = now;
+        progress.ready_pods_selected_to_update = None;
+        return;
+    }
+    if let Some((_, pod)) = rolling.selected.as_ref().filter(|(selected, _)| *selected == index) {
+        let selection = progress
+            .ready_pods_selected_to_update
+            .get_or_insert_with(PodsSelectedToUpdate::default);
+        if !selection.current.is_empty() && selection.current != *pod {
+            selection.completed.push(std::mem::take(&mut selection.current));
+        }
+        selection.current.clone_from(pod);
+    }
+}
+
+fn judge(
+    replica: &Replica<'_>,
+    stored: &PodClique,
+    state: &CliqueState<'_>,
+    updating: bool,
+    status: &mut PodCliqueStatus,
+) {
+    let (scheduled, minimum) = (state.scheduled(), state.min_available);
+    let enough = scheduled >= minimum;
+    let verdict = Verdict {
+        kind: SCHEDULED,
+        status: Some(enough),
+        reason: if enough {
+            reasons::SUFFICIENT_SCHEDULED
+        } else {
+            reasons::INSUFFICIENT_SCHEDULED
+        },
+        message: format!("{scheduled} pods have a node, {minimum} are needed"),
+    };
+    conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
+    conditions::set(
+        &mut status.conditions,
+        breach(state, updating),
+        stored.metadata.generation,
+        replica.now,
+    );
+}
+
+/// Whether a clique has fallen below its minimum.
+///
+/// It has when some but too few of its pods have a node, or when its minimum was ready once and is not any more. It has
+/// not while it is starting for the first time, while it is being updated, or when it never had or has lost every
+/// node: terminating the rest of a gang that has nothing left here would free nothing for it.
+pub(crate) fn breach(state: &CliqueState<'_>, updating: bool) -> Verdict {
+    let (scheduled, ready, minimum) = (state.scheduled(), state.ready(), state.min_available);
+    let before = state
+        .stored
+        .and_then(|stored| stored.status.as_ref())
+        .and_then(|status| conditions::find(&status.conditions, BREACHED));
+    let was_healthy = before.is_some_and(|condition| {
+        condition.status == "True"
+            || [
+                reasons::SUFFICIENT_READY,
+                reasons::ALL_LOST,
+                reasons::INSUFFICIENT_READY,
+            ]
+            .contains(&condition.reason.as_str())
+    });
+    let (status, reason, message) = if updating {
+        (
+            None,
+            reasons::UPDATE_IN_PROGRESS,
+            "the clique is being updated".to_owned(),
+        )
+    } else if ready >= minimum {
+        (
+            Some(false),
+            reasons::SUFFICIENT_READY,
+            format!("{ready} pods are ready, {minimum} are needed"),
+        )
+    } else if scheduled == 0 && was_healthy {
+        (
+            Some(false),
+            reasons::ALL_LOST,
+            format!("no pod has a node any more, {minimum} are needed"),
+        )
+    } else if scheduled == 0 {
+        (
+            Some(false),
+            reasons::WAITING_FOR_NODES,
+            format!("no pod has a node yet, {minimum} are needed"),
+        )
+    } else if scheduled < minimum {
+        (
+            Some(true),
+            reasons::SCHEDULED_BELOW_MINIMUM,
+            format!("{scheduled} pods have a node, {minimum} are needed"),
+        )
+    } else if was_healthy {
+        (
+            Some(true),
+            reasons::INSUFFICIENT_READY,
+            format!("{ready} pods are ready, {minimum} are needed"),
+        )
+    } else {
+        (
+            Some(false),
+            reasons::WAITING_FOR_READINESS,
+            format!("{ready} of {minimum} needed pods are ready so far"),
+        )
+    };
+    Verdict {
+        kind: BREACHED,
+        status,
+        reason,
+        message,
+    }
+}
+
+fn marked(status: &PodCliqueStatus) -> bool {
+    conditions::is_true(&status.conditions, IN_PROGRESS)
+}
+
+fn mark(
+    replica: &Replica<'_>,
+    stored: &PodClique,
+    terminating: &Terminating,
+    index: usize,
+    status: &mut PodCliqueStatus,
+) {
+    if terminating.contains(index) {
+        let verdict = Verdict {
+            kind: IN_PROGRESS,
+            status: Some(true),
+            reason: reasons::GANG_TERMINATION,
+            message: "too few pods for longer than terminationDelay; all pods are replaced".to_owned(),
+        };
+        conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
+    } else if terminating.finished.contains(&index) {
+        conditions::remove(&mut status.conditions, IN_PROGRESS);
+    }
+}
+
+fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus, draft: &mut Draft) {
+    let mut event = |reason: &'static str, message: String| {
+        let target = target_of(Kind::PodClique, &stored.metadata);
+        draft.statuses.push(Command::Event {
+            target,
+            warning: true,
+            reason,
+            message,
+        });
+    };
+    if before.scheduled_replicas > 0 && after.scheduled_replicas == 0 && after.replicas > 0 {
+        event(
+            reasons::ALL_LOST,
+            "the last scheduled pod of the clique is gone".to_owned(),
+        );
+    }
+    if !marked(before) && marked(after) {
+        event(
+            reasons::GANG_TERMINATION,
+            "too few pods for longer than terminationDelay; all pods are replaced".to_owned(),
+        );
+    }
+}
+
+/// A state that others act on is written at once; counts on their way to it may wait for each other.
+fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, state: &CliqueState<'_>) -> Urgency {
+    let breached = |status: &PodCliqueStatus| conditions::is_true(&status.conditions, BREACHED);
+    let moving = state.count(|_| true) != state.replicas || state.count(|pod| !pod.ready && !pod.failing) > 0;
+    if breached(before) != breached(after) || marked(before) != marked(after) || !moving {
+        Urgency::Now
+    } else {
+        Urgency::Settling
+    }
+}

@@ -1,0 +1,111 @@
+//! What the operator says of a PodGang: whether its pods exist, have nodes and are ready. Conditions of others, such
+//! as a scheduler's, are kept.
+
+use coppice_api::types::PodGangPhase;
+use serde_json::json;
+
+use super::pods::PodNames;
+use super::{CliqueState, Draft, Replica};
+use crate::command::{Command, Kind, Urgency, merge_patch};
+use crate::conditions::{self, Verdict};
+use crate::layout::GangLayout;
+use crate::reasons;
+use crate::snapshot::target_of;
+
+pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
+    for gang in &replica.layout.gangs {
+        let Some(stored) = replica.snapshot.gangs.get(&gang.name) else {
+            continue;
+        };
+        if stored.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let before = stored.status.clone().unwrap_or_default();
+        let mut status = before.clone();
+        let created = all_exist(replica, gang, pods);
+        let scheduled = lacking(replica, gang, "on nodes", CliqueState::scheduled);
+        let ready = lacking(replica, gang, "ready", CliqueState::ready);
+        status.phase = match (&scheduled, &ready) {
+            (Some(_), _) => PodGangPhase::Pending,
+            (None, Some(_)) => PodGangPhase::Starting,
+            (None, None) => PodGangPhase::Running,
+        };
+        let mut say = |kind, holds: bool, yes: &'static str, no: &'static str, message: String| {
+            let verdict = Verdict {
+                kind,
+                status: Some(holds),
+                reason: if holds { yes } else { no },
+                message,
+            };
+            conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
+        };
+        // A gang stays initialized: that a pod of it is replaced later is not news to its scheduler.
+        if created || !conditions::is_true(&before.conditions, "Initialized") {
+            let message = if created {
+                "all pods exist"
+            } else {
+                "pods are being created"
+            };
+            say(
+                "Initialized",
+                created,
+                reasons::PODS_CREATED,
+                reasons::PODS_PENDING,
+                message.to_owned(),
+            );
+        }
+        let whole = |missing: &Option<String>, done: &str| missing.clone().unwrap_or_else(|| done.to_owned());
+        say(
+            "Scheduled",
+            scheduled.is_none(),
+            reasons::GANG_SCHEDULED,
+            reasons::GANG_NOT_SCHEDULED,
+            whole(&scheduled, "every clique has its minimum on nodes"),
+        );
+        say(
+            "Ready",
+            ready.is_none(),
+            reasons::GANG_READY,
+            reasons::GANG_NOT_READY,
+            whole(&ready, "every clique has its minimum ready"),
+        );
+        let urgency = if status.phase == PodGangPhase::Running {
+            Urgency::Now
+        } else {
+            Urgency::Settling
+        };
+        if let Some(patch) = merge_patch(&json!(before), &json!(status)) {
+            draft.statuses.push(Command::Status {
+                target: target_of(Kind::PodGang, &stored.metadata),
+                patch,
+                urgency,
+            });
+        }
+    }
+}
+
+fn all_exist(replica: &Replica<'_>, gang: &GangLayout, pods: &PodNames) -> bool {
+    gang.cliques.iter().all(|&index| {
+        let clique = &replica.layout.cliques[index];
+        let names = pods.get(&clique.name).map(Vec::as_slice).unwrap_or_default();
+        names.len() >= clique.replicas as usize && names.iter().all(|name| replica.snapshot.pods.contains_key(name))
+    })
+}
+
+/// Which clique lacks how many, in words.
+fn lacking(
+    replica: &Replica<'_>,
+    gang: &GangLayout,
+    what: &str,
+    have: impl Fn(&CliqueState<'_>) -> u32,
+) -> Option<String> {
+    gang.cliques.iter().find_map(|&index| {
+        let (clique, count) = (&replica.layout.cliques[index], have(&replica.cliques[index]));
+        (count < clique.min_available).then(|| {
+            format!(
+                "{} has {count} of {} needed pods {what}",
+                clique.name, clique.min_available
+            )
+        })
+    })
+}

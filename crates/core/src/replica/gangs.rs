@@ -1,0 +1,83 @@
+//! The PodGangs of a replica. A gang is written before the pods it lists, under the names they will have, so that a
+//! scheduler never sees a pod whose gang it does not know.
+
+use std::collections::BTreeSet;
+
+use coppice_api::types::PodGang;
+use serde_json::{Value, json};
+
+use super::pods::PodNames;
+use super::{Draft, Replica};
+use crate::command::{Command, Kind, merge_patch};
+use crate::objects;
+use crate::snapshot::target_of;
+
+/// Fields of a gang that follow the set; the rest of it belongs to others.
+const OURS: [&str; 4] = [
+    "podgroups",
+    "topologyConstraint",
+    "topologyConstraintGroupConfigs",
+    "priorityClassName",
+];
+
+pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
+    let context = replica.context;
+    for gang in &replica.layout.gangs {
+        let desired = objects::pod_gang(
+            &context.facts,
+            context.settings,
+            context.topology,
+            &replica.layout,
+            gang,
+            pods,
+        );
+        match replica.snapshot.gangs.get(&gang.name) {
+            None => draft.gangs.push(Command::Create(desired)),
+            Some(stored) if stored.metadata.deletion_timestamp.is_some() => {}
+            Some(stored) => {
+                if let Some(patch) = correction(replica, stored, &desired) {
+                    let target = target_of(Kind::PodGang, &stored.metadata);
+                    draft.gangs.push(Command::Merge { target, patch });
+                }
+            }
+        }
+    }
+    let wanted: BTreeSet<&str> = replica.layout.gangs.iter().map(|gang| gang.name.as_str()).collect();
+    for (name, stored) in &replica.snapshot.gangs {
+        if !wanted.contains(name.as_str()) && stored.metadata.deletion_timestamp.is_none() {
+            draft.delete(target_of(Kind::PodGang, &stored.metadata));
+        }
+    }
+}
+
+fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Option<Value> {
+    let current = json!(stored.spec);
+    let mut wanted = current.clone();
+    for field in OURS {
+        // A topology that is missing for now must not unpack a gang that is placed already.
+        let topology_lost = replica.context.settings.topology_aware && replica.context.topology.is_none();
+        if topology_lost && field.starts_with("topology") {
+            continue;
+        }
+        match desired["spec"].get(field) {
+            Some(value) => wanted[field] = value.clone(),
+            None => drop(wanted.as_object_mut().and_then(|spec| spec.remove(field))),
+        }
+    }
+    let mut patch = serde_json::Map::new();
+    if let Some(spec) = merge_patch(&current, &wanted) {
+        patch.insert("spec".to_owned(), spec);
+    }
+    let labels = json!(stored.metadata.labels.clone().unwrap_or_default());
+    let lacking: serde_json::Map<String, Value> = desired["metadata"]["labels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, value)| labels.get(*key) != Some(value))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if !lacking.is_empty() {
+        patch.insert("metadata".to_owned(), json!({"labels": lacking}));
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}

@@ -1,0 +1,196 @@
+//! What a PodCliqueScalingGroup says of itself: how many of its copies are scheduled, available and updated.
+
+use coppice_api::names::selectors::scaling_group_selector;
+use coppice_api::types::{PodCliqueScalingGroup, PodCliqueScalingGroupStatus, PodCliqueScalingGroupUpdateProgress};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use super::clique_state::BREACHED;
+use super::terminating::{IN_PROGRESS, Terminating};
+use super::{CliqueState, Draft, Replica, clique_status};
+use crate::command::{Command, Kind, Urgency, merge_patch};
+use crate::conditions::{self, Verdict, whole_seconds};
+use crate::reasons;
+use crate::snapshot::target_of;
+use crate::update::Rolling;
+
+/// Copies of one group, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupCounts {
+    pub(crate) scheduled: u32,
+    pub(crate) available: u32,
+    pub(crate) updated: u32,
+    pub(crate) updated_cliques: u32,
+    pub(crate) total_cliques: u32,
+    /// Whether at least the minimum of copies is available.
+    pub(crate) available_enough: bool,
+    /// Whether all copies are updated.
+    pub(crate) updated_all: bool,
+    /// Whether the group has fallen below its minimum of copies.
+    pub(crate) breached: bool,
+}
+
+pub(crate) fn plan(
+    replica: &Replica<'_>,
+    rolling: &Rolling,
+    terminating: &Terminating,
+    draft: &mut Draft,
+) -> Vec<GroupCounts> {
+    (0..replica.layout.groups.len())
+        .map(|group| {
+            let mut counts = count(replica, group);
+            let name = &replica.layout.groups[group].name;
+            if let Some(stored) = replica
+                .snapshot
+                .groups
+                .get(name)
+                .filter(|group| group.metadata.deletion_timestamp.is_none())
+            {
+                let updating = rolling.groups.contains(&group);
+                write(replica, group, stored, &mut counts, updating, terminating, draft);
+            }
+            counts
+        })
+        .collect()
+}
+
+fn count(replica: &Replica<'_>, group: usize) -> GroupCounts {
+    let layout = &replica.layout.groups[group];
+    let mut counts = GroupCounts::default();
+    for copy in 0..layout.copies {
+        let members: Vec<&CliqueState<'_>> = replica
+            .cliques
+            .iter()
+            .filter(|state| state.copy_of(group) == Some(copy))
+            .collect();
+        let updated = members.iter().filter(|state| state.updated()).count();
+        counts.total_cliques += u32::try_from(members.len()).unwrap_or(0);
+        counts.updated_cliques += u32::try_from(updated).unwrap_or(0);
+        let scheduled = members
+            .iter()
+            .all(|state| state.alive() && state.scheduled() >= state.min_available);
+        let available = scheduled && members.iter().all(|state| state.available());
+        counts.scheduled += u32::from(scheduled);
+        counts.available += u32::from(available);
+        counts.updated += u32::from(available && updated == members.len());
+    }
+    let minimum = replica.context.facts.groups[group].min_available.min(layout.copies);
+    counts.available_enough = counts.available >= minimum;
+    counts.updated_all = counts.updated == layout.copies;
+    counts
+}
+
+fn write(
+    replica: &Replica<'_>,
+    group: usize,
+    stored: &PodCliqueScalingGroup,
+    counts: &mut GroupCounts,
+    updating: bool,
+    terminating: &Terminating,
+    draft: &mut Draft,
+) {
+    let layout = &replica.layout.groups[group];
+    let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    let before = stored.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    status.observed_generation = stored.metadata.generation;
+    status.replicas = number(layout.copies);
+    status.scheduled_replicas = number(counts.scheduled);
+    status.available_replicas = number(counts.available);
+    status.updated_replicas = number(counts.updated);
+    status.selector = Some(scaling_group_selector(replica.context.facts.name(), &layout.name));
+    if counts.updated_all && !updating {
+        status.current_pod_clique_set_generation_hash = Some(replica.context.generation_hash());
+    }
+    progress(replica, counts, updating, &mut status);
+    let verdict = breach(replica, group, counts, updating);
+    counts.breached = verdict.status == Some(true);
+    conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
+    let terminated = (0..replica.cliques.len())
+        .any(|index| terminating.contains(index) && replica.cliques[index].copy_of(group).is_some());
+    if terminated {
+        let verdict = Verdict {
+            kind: IN_PROGRESS,
+            status: Some(true),
+            reason: reasons::GANG_TERMINATION,
+            message: "pods of the group are being replaced as a whole".to_owned(),
+        };
+        conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
+    } else {
+        conditions::remove(&mut status.conditions, IN_PROGRESS);
+    }
+    let flipped = conditions::is_true(&before.conditions, BREACHED) != counts.breached;
+    let settled = counts.available == layout.copies;
+    let urgency = if flipped || settled {
+        Urgency::Now
+    } else {
+        Urgency::Settling
+    };
+    if let Some(patch) = merge_patch(&json!(before), &json!(status)) {
+        draft.statuses.push(Command::Status {
+            target: target_of(Kind::PodCliqueScalingGroup, &stored.metadata),
+            patch,
+            urgency,
+        });
+    }
+}
+
+fn progress(replica: &Replica<'_>, counts: &GroupCounts, updating: bool, status: &mut PodCliqueScalingGroupStatus) {
+    let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    let now = Time(whole_seconds(replica.now));
+    let generation = replica.context.generation_hash();
+    let begun = status
+        .update_progress
+        .as_ref()
+        .is_some_and(|progress| progress.pod_clique_set_generation_hash == generation);
+    if updating && !begun {
+        status.update_progress = Some(PodCliqueScalingGroupUpdateProgress {
+            update_started_at: now.clone(),
+            update_ended_at: None,
+            pod_clique_set_generation_hash: generation,
+            updated_pod_cliques_count: 0,
+            total_pod_cliques_count: 0,
+            ready_replica_indices_selected_to_update: None,
+            unknown: Default::default(),
+        });
+    }
+    if let Some(progress) = status.update_progress.as_mut() {
+        progress.updated_pod_cliques_count = number(counts.updated_cliques);
+        progress.total_pod_cliques_count = number(counts.total_cliques);
+        if !updating && progress.update_ended_at.is_none() && counts.updated_all {
+            progress.update_ended_at = Some(now);
+        }
+    }
+}
+
+/// Whether a group has fallen below its minimum of copies: too few of them are free of breaches.
+fn breach(replica: &Replica<'_>, group: usize, counts: &GroupCounts, updating: bool) -> Verdict {
+    let layout = &replica.layout.groups[group];
+    let minimum = replica.context.facts.groups[group].min_available.min(layout.copies);
+    let broken = |copy: u32| {
+        replica
+            .cliques
+            .iter()
+            .any(|state| state.copy_of(group) == Some(copy) && clique_status::breach(state, false).status == Some(true))
+    };
+    let healthy = u32::try_from((0..layout.copies).filter(|copy| !broken(*copy)).count()).unwrap_or(0);
+    let (status, reason, message) = if updating {
+        (
+            None,
+            reasons::UPDATE_IN_PROGRESS,
+            "the group is being updated".to_owned(),
+        )
+    } else if healthy < minimum {
+        let message = format!("{healthy} copies are whole, {minimum} are needed");
+        (Some(true), reasons::INSUFFICIENT_COPIES, message)
+    } else {
+        let message = format!("{} copies are available, {minimum} are needed", counts.available);
+        (Some(false), reasons::SUFFICIENT_COPIES, message)
+    };
+    Verdict {
+        kind: BREACHED,
+        status,
+        reason,
+        message,
+    }
+}

@@ -1,0 +1,204 @@
+//! Plans one replica of a set: its cliques, scaling groups, gangs and pods, read together and decided together.
+//!
+//! The plan is a list of stages. The commands of a stage do not depend on each other; a stage is carried out when the
+//! one before it succeeded. What needs the answer to a command (a uid) is left to the next plan. Planning the same
+//! snapshot twice gives the same plan, and a plan without commands means that the replica is as it should be.
+
+mod children;
+mod clique_state;
+mod clique_status;
+mod gang_status;
+mod gangs;
+mod gates;
+mod group_status;
+mod pods;
+mod teardown;
+pub(crate) mod terminating;
+
+use jiff::Timestamp;
+
+pub(crate) use children::template_patch as children_template_patch;
+pub use clique_state::CliqueState;
+
+use crate::command::{Command, Target};
+use crate::context::SetContext;
+use crate::layout::{LiveSizes, ReplicaLayout};
+use crate::snapshot::ReplicaSnapshot;
+use crate::update;
+
+/// What to do for a replica.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaPlan {
+    /// Commands, stage by stage.
+    pub stages: Vec<Vec<Command>>,
+    /// When to plan again even if nothing happens.
+    pub deadline: Option<Timestamp>,
+    /// What the replica is waiting for.
+    pub waits: Vec<Wait>,
+    /// What the set needs to know of it.
+    pub summary: ReplicaSummary,
+}
+
+impl ReplicaPlan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.stages.iter().all(Vec::is_empty)
+    }
+}
+
+/// Something a replica waits for, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The object that waits.
+    pub about: String,
+    /// A reason of the documented list.
+    pub reason: &'static str,
+    /// What it waits for.
+    pub message: String,
+}
+
+/// What the set needs to know of a replica.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaSummary {
+    /// Whether every clique and group has its minimum.
+    pub available: bool,
+    /// Whether every clique and group has the current templates, and its minimum with them.
+    pub updated: bool,
+    /// Whether every stored clique means what the set's template means, whatever its pods have.
+    pub current: bool,
+    /// Whether no pod of it has a node.
+    pub unscheduled: bool,
+    /// Whether something in it fell below its minimum.
+    pub breached: bool,
+    /// Whether objects of it are left.
+    pub exists: bool,
+    /// Standalone cliques, and how many of them are updated.
+    pub cliques: (i32, i32),
+    /// Scaling groups, and how many of them are updated.
+    pub groups: (i32, i32),
+}
+
+/// Commands while they are collected, in the order of the stages.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// Services, scaling groups, cliques, autoscalers; templates of cliques.
+    pub(crate) children: Vec<Command>,
+    /// Gangs, before the pods they list; marks that a termination began, before its deletes.
+    pub(crate) gangs: Vec<Command>,
+    /// Pods, and what else must come after the gangs.
+    pub(crate) pods: Vec<Command>,
+    /// Statuses and events, after what they speak of.
+    pub(crate) statuses: Vec<Command>,
+    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) waits: Vec<Wait>,
+}
+
+impl Draft {
+    /// Asks for another plan no later than this.
+    pub(crate) fn wake_at(&mut self, at: Timestamp) {
+        self.deadline = Some(self.deadline.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// Notes a wait.
+    pub(crate) fn wait(&mut self, about: &str, reason: &'static str, message: String) {
+        self.waits.push(Wait {
+            about: about.to_owned(),
+            reason,
+            message,
+        });
+    }
+
+    /// Deletes an object after the gangs were written.
+    pub(crate) fn delete(&mut self, target: Target) {
+        self.pods.push(Command::Delete { target });
+    }
+
+    fn finish(self, summary: ReplicaSummary) -> ReplicaPlan {
+        let mut stages = vec![self.children, self.gangs, self.pods, self.statuses];
+        stages.retain(|stage| !stage.is_empty());
+        ReplicaPlan {
+            stages,
+            deadline: self.deadline,
+            waits: self.waits,
+            summary,
+        }
+    }
+}
+
+/// One replica while it is planned.
+pub(crate) struct Replica<'a> {
+    pub(crate) context: &'a SetContext<'a>,
+    pub(crate) snapshot: &'a ReplicaSnapshot,
+    pub(crate) layout: ReplicaLayout,
+    /// The state of each clique, at the positions of the layout.
+    pub(crate) cliques: Vec<CliqueState<'a>>,
+    pub(crate) now: Timestamp,
+}
+
+/// Plans one replica.
+pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: Timestamp) -> ReplicaPlan {
+    if context.deleting() || snapshot.index >= context.facts.replicas() {
+        return teardown::plan(context, snapshot);
+    }
+    let layout = ReplicaLayout::new(&context.facts, snapshot.index, &live_sizes(snapshot));
+    let cliques = layout
+        .cliques
+        .iter()
+        .map(|clique| CliqueState::read(context, snapshot, &layout, clique))
+        .collect();
+    let replica = Replica {
+        context,
+        snapshot,
+        layout,
+        cliques,
+        now,
+    };
+    let mut draft = Draft::default();
+
+    let terminating = terminating::plan(&replica, &mut draft);
+    let directive = update::directive(context, snapshot.index);
+    let rolling = update::plan(&replica, directive, &terminating, &mut draft);
+    children::plan(&replica, directive, &mut draft);
+    let pods = pods::plan(&replica, &terminating, &rolling, &mut draft);
+    gangs::plan(&replica, &pods, &mut draft);
+    gates::plan(&replica, &mut draft);
+    clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
+    let groups = group_status::plan(&replica, &rolling, &terminating, &mut draft);
+    gang_status::plan(&replica, &pods, &mut draft);
+    let summary = summarise(&replica, &groups);
+    draft.finish(summary)
+}
+
+fn live_sizes(snapshot: &ReplicaSnapshot) -> LiveSizes {
+    let size = |replicas: i32| u32::try_from(replicas).unwrap_or(0);
+    LiveSizes {
+        cliques: snapshot
+            .cliques
+            .iter()
+            .map(|(name, clique)| (name.clone(), size(clique.spec.replicas)))
+            .collect(),
+        groups: snapshot
+            .groups
+            .iter()
+            .map(|(name, group)| (name.clone(), size(group.spec.replicas)))
+            .collect(),
+    }
+}
+
+fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> ReplicaSummary {
+    let standalone: Vec<&CliqueState<'_>> = replica.cliques.iter().filter(|clique| clique.standalone()).collect();
+    let updated_cliques = standalone.iter().filter(|clique| clique.updated()).count();
+    let updated_groups = groups.iter().filter(|group| group.updated_all).count();
+    let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    ReplicaSummary {
+        available: standalone.iter().all(|clique| clique.available())
+            && groups.iter().all(|group| group.available_enough),
+        updated: updated_cliques == standalone.len() && updated_groups == groups.len(),
+        current: replica.cliques.iter().all(|clique| clique.current),
+        unscheduled: replica.cliques.iter().all(|clique| clique.scheduled() == 0),
+        breached: standalone.iter().any(|clique| clique.breached()) || groups.iter().any(|group| group.breached),
+        exists: true,
+        cliques: (count(standalone.len()), count(updated_cliques)),
+        groups: (count(groups.len()), count(updated_groups)),
+    }
+}

@@ -1,0 +1,143 @@
+//! The pods of a replica: as many as each clique asks for, each with an index of its own.
+//!
+//! Indices are the lowest that no counting pod has, so host names stay stable. A pod that ended is deleted and
+//! replaced. A clique gets no pods while pods of an earlier object of its name are left, while it is being terminated,
+//! and in the plan that rewrites its template.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coppice_api::names::pod_names::pod_name;
+use serde_json::json;
+
+use super::terminating::Terminating;
+use super::{CliqueState, Draft, Replica};
+use crate::command::{Command, Kind};
+use crate::layout::CliqueLayout;
+use crate::objects::{self, PodIdentity};
+use crate::reasons;
+use crate::snapshot::{PodFacts, target_of};
+use crate::update::Rolling;
+
+/// The names of each clique's pods, those that are about to be created included, by name of the clique.
+pub(crate) type PodNames = BTreeMap<String, Vec<String>>;
+
+pub(crate) fn plan(replica: &Replica<'_>, terminating: &Terminating, rolling: &Rolling, draft: &mut Draft) -> PodNames {
+    let mut names = PodNames::new();
+    for (index, (clique, state)) in replica.layout.cliques.iter().zip(&replica.cliques).enumerate() {
+        let held = terminating.contains(index) || rolling.rewritten.contains(&index);
+        let of_clique = names.entry(clique.name.clone()).or_default();
+        of_clique.extend(state.active.iter().map(|pod| pod.name.clone()));
+        if terminating.contains(index) {
+            continue;
+        }
+        let blocked = replace_ended(clique, state, draft) || held;
+        let missing = free_indices(state);
+        for pod_index in missing {
+            let (name, token) = free_name(replica, clique, pod_index);
+            of_clique.push(name);
+            if let Some(stored) = state.stored.filter(|_| state.alive() && !blocked) {
+                let identity = PodIdentity {
+                    index: pod_index,
+                    token: &token,
+                };
+                let pod = objects::pod(
+                    &replica.context.facts,
+                    replica.context.settings,
+                    &replica.layout,
+                    clique,
+                    &json!(stored.as_ref()),
+                    identity,
+                );
+                draft.pods.push(Command::Create(pod));
+            }
+        }
+        for pod in surplus(state) {
+            draft.delete(pod.target());
+        }
+    }
+    names
+}
+
+/// Deletes pods that ended, and pods of an earlier object of the same name. Returns whether new pods have to wait.
+fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Draft) -> bool {
+    for pod in state.leaving.iter().filter(|pod| !pod.deleting) {
+        draft.delete(pod.target());
+        if let Some(stored) = state.stored {
+            draft.statuses.push(Command::Event {
+                target: target_of(Kind::PodClique, &stored.metadata),
+                warning: true,
+                reason: reasons::POD_REPLACED,
+                message: format!("pod {} has ended and is replaced", pod.name),
+            });
+        }
+    }
+    for pod in state.orphans.iter().filter(|pod| !pod.deleting) {
+        draft.delete(pod.target());
+    }
+    if state.orphans.is_empty() {
+        return false;
+    }
+    let message = format!(
+        "{} pods of an earlier PodClique of this name are still there",
+        state.orphans.len()
+    );
+    draft.wait(&clique.name, reasons::WAITING_FOR_OLD_PODS, message);
+    true
+}
+
+/// The lowest indices that no counting pod has, as many as pods are missing.
+fn free_indices(state: &CliqueState<'_>) -> Vec<u32> {
+    let taken: BTreeSet<u32> = state.active.iter().filter_map(|pod| pod.index).collect();
+    let present = u32::try_from(distinct(state).len()).unwrap_or(u32::MAX);
+    let missing = state.replicas.saturating_sub(present);
+    (0..)
+        .filter(|index| !taken.contains(index))
+        .take(missing as usize)
+        .collect()
+}
+
+/// A name for a pod that no pod has, and the token it is made from.
+fn free_name(replica: &Replica<'_>, clique: &CliqueLayout, pod_index: u32) -> (String, String) {
+    let mut attempt = 0u32;
+    loop {
+        let token = attempt.to_string();
+        let name = pod_name(&clique.name, pod_index, &token);
+        if !replica.snapshot.pods.contains_key(&name) {
+            return (name, token);
+        }
+        attempt += 1;
+    }
+}
+
+/// The counting pods, one for each index: of two with the same index the one that serves, else the older, stays.
+fn distinct<'a>(state: &CliqueState<'a>) -> Vec<&'a PodFacts> {
+    let mut kept: BTreeMap<(Option<u32>, &str), &'a PodFacts> = BTreeMap::new();
+    for pod in &state.active {
+        let pod: &'a PodFacts = pod;
+        // A pod without an index is nobody's twin.
+        let key = (pod.index, if pod.index.is_none() { pod.name.as_str() } else { "" });
+        let best = kept.entry(key).or_insert(pod);
+        if (!pod.ready, pod.created) < (!best.ready, best.created) {
+            *best = pod;
+        }
+    }
+    kept.into_values().collect()
+}
+
+/// Pods that are too many: twins of an index, then by how little is lost: without a node, not ready, with an old
+/// template, with a high index, young.
+fn surplus<'a>(state: &CliqueState<'a>) -> Vec<&'a PodFacts> {
+    let mut kept = distinct(state);
+    let pods: Vec<&'a PodFacts> = state.active.iter().map(|pod| &***pod).collect();
+    let mut gone: Vec<&'a PodFacts> = pods
+        .into_iter()
+        .filter(|pod| !kept.iter().any(|kept| kept.uid == pod.uid))
+        .collect();
+    kept.sort_by_key(|pod| {
+        let worth = (pod.scheduled, pod.ready, state.has_template(pod));
+        (worth, std::cmp::Reverse(pod.index), std::cmp::Reverse(pod.created))
+    });
+    let excess = kept.len().saturating_sub(state.replicas as usize);
+    gone.extend(kept.into_iter().take(excess));
+    gone
+}

@@ -1,0 +1,114 @@
+//! Takes down a replica, or one clique of it: pods first, then what owned them, until nothing is left.
+//!
+//! A finalizer on each clique and group holds the object until what belongs to it is gone, so that an object of the
+//! same name can never meet the pods of its predecessor.
+
+use coppice_api::names::finalizers;
+use coppice_api::types::PodClique;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+use super::{Draft, ReplicaPlan, ReplicaSummary};
+use crate::command::{Command, Kind};
+use crate::context::SetContext;
+use crate::snapshot::{ReplicaSnapshot, target_of, target_of_value};
+
+/// Takes down the whole replica.
+pub(crate) fn plan(_context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> ReplicaPlan {
+    let mut draft = Draft::default();
+    for autoscaler in snapshot.autoscalers.values() {
+        draft.delete(target_of_value(Kind::HorizontalPodAutoscaler, autoscaler));
+    }
+    for stored in snapshot.cliques.values() {
+        clique(stored, snapshot, &mut draft);
+    }
+    for group in snapshot.groups.values() {
+        let has_members = snapshot
+            .cliques
+            .values()
+            .any(|clique| owned_by(&clique.metadata, &group.metadata));
+        take_down(
+            Kind::PodCliqueScalingGroup,
+            &group.metadata,
+            finalizers::POD_CLIQUE_SCALING_GROUP,
+            has_members,
+            &mut draft,
+        );
+    }
+    for pod in snapshot.pods.values().filter(|pod| !pod.deleting) {
+        let owned = snapshot
+            .cliques
+            .values()
+            .any(|clique| clique.metadata.uid.as_deref() == Some(&pod.owner_uid));
+        if !owned {
+            draft.delete(pod.target());
+        }
+    }
+    if snapshot.pods.is_empty() && snapshot.cliques.is_empty() {
+        for gang in snapshot
+            .gangs
+            .values()
+            .filter(|gang| gang.metadata.deletion_timestamp.is_none())
+        {
+            draft.delete(target_of(Kind::PodGang, &gang.metadata));
+        }
+        for service in snapshot.services.values() {
+            if !service["metadata"]["deletionTimestamp"].is_string() {
+                draft.delete(target_of_value(Kind::Service, service));
+            }
+        }
+    }
+    let exists = !(snapshot.pods.is_empty()
+        && snapshot.cliques.is_empty()
+        && snapshot.groups.is_empty()
+        && snapshot.gangs.is_empty()
+        && snapshot.services.is_empty()
+        && snapshot.autoscalers.is_empty());
+    draft.finish(ReplicaSummary {
+        exists,
+        ..ReplicaSummary::default()
+    })
+}
+
+/// Takes down one clique that is no longer wanted, or goes on where somebody else began.
+pub(crate) fn clique(stored: &PodClique, snapshot: &ReplicaSnapshot, draft: &mut Draft) {
+    let uid = stored.metadata.uid.as_deref().unwrap_or_default();
+    let mut has_pods = false;
+    for pod in snapshot.pods.values().filter(|pod| pod.owner_uid == uid) {
+        has_pods = true;
+        if !pod.deleting {
+            draft.delete(pod.target());
+        }
+    }
+    take_down(
+        Kind::PodClique,
+        &stored.metadata,
+        finalizers::POD_CLIQUE,
+        has_pods,
+        draft,
+    );
+}
+
+/// Deletes an object, and lets it go when nothing holds it any more.
+fn take_down(kind: Kind, metadata: &ObjectMeta, finalizer: &str, held: bool, draft: &mut Draft) {
+    let target = target_of(kind, metadata);
+    if metadata.deletion_timestamp.is_none() {
+        draft.delete(target);
+        return;
+    }
+    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+    if !held && finalizers.iter().any(|name| name == finalizer) {
+        let others: Vec<&String> = finalizers.iter().filter(|name| *name != finalizer).collect();
+        draft.pods.push(Command::Merge {
+            target,
+            patch: json!({"metadata": {"finalizers": others}}),
+        });
+    }
+}
+
+fn owned_by(child: &ObjectMeta, owner: &ObjectMeta) -> bool {
+    let references = child.owner_references.as_deref().unwrap_or_default();
+    references
+        .iter()
+        .any(|reference| Some(&reference.uid) == owner.uid.as_ref())
+}

@@ -1,0 +1,146 @@
+//! Whether the set's templates are what its status says, and what to record when they are not.
+//!
+//! The status holds a hash. One of ours answers by itself. Any other was written by another operator, or by another
+//! version of ours: it names the templates of the revision that carries it as an annotation. Without such a revision
+//! we have never met the set; if every stored clique means what the set's template means, the hash is adopted as a name for
+//! it, and nothing is restarted.
+
+use std::collections::BTreeSet;
+
+use coppice_api::canonical::CliqueOrder;
+use coppice_api::names::label_sets::managed_labels;
+use coppice_api::revision::{
+    CliqueTemplate, DEFAULT_HISTORY_LIMIT, DesiredRevision, HistoryStep, RevisionContent, plan_history,
+};
+use coppice_api::types::CliqueStartupType;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::json;
+
+use super::SetSnapshot;
+use crate::command::{Command, Kind, Target};
+use crate::context::{SetContext, template_view};
+
+/// The annotation of a revision that holds the hash under which its templates are known to clients.
+pub const ADOPTED_HASH_ANNOTATION: &str = "grove.io/adopted-generation-hash";
+
+/// What becomes of the set's templates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Acceptance {
+    /// The status knows them.
+    Known,
+    /// The set is new.
+    New,
+    /// They are known under a hash that somebody else wrote.
+    Adopt(String),
+    /// They changed.
+    Changed,
+}
+
+/// The hash that somebody else wrote and that names these templates, by the set's revisions.
+pub fn adopted_hash(context: &SetContext<'_>, revisions: &[ControllerRevision]) -> Option<String> {
+    revisions.iter().find_map(|revision| {
+        let hash = revision.metadata.annotations.as_ref()?.get(ADOPTED_HASH_ANNOTATION)?;
+        let content = RevisionContent::read(revision).ok()?;
+        (content.generation() == context.generation).then(|| hash.clone())
+    })
+}
+
+pub(crate) fn decide(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Acceptance {
+    let hash = context
+        .facts
+        .set
+        .status
+        .as_ref()
+        .and_then(|status| status.current_generation_hash.as_deref());
+    let Some(hash) = hash.filter(|hash| !hash.is_empty()) else {
+        return Acceptance::New;
+    };
+    if context.accepted() == Some(true) {
+        return Acceptance::Known;
+    }
+    let met_before = !snapshot.revisions.is_empty();
+    let unchanged = snapshot.replicas.values().all(|replica| replica.current);
+    if !met_before && unchanged {
+        Acceptance::Adopt(hash.to_owned())
+    } else {
+        Acceptance::Changed
+    }
+}
+
+/// The steps that make the set's templates its newest revision.
+pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptance: &Acceptance) -> Vec<Command> {
+    let facts = &context.facts;
+    let metadata = &facts.set.metadata;
+    let cliques: Vec<CliqueTemplate<'_>> = (0..facts.cliques.len())
+        .map(|position| CliqueTemplate {
+            name: &facts.cliques[position].template.name,
+            template: template_view(facts, position),
+        })
+        .collect();
+    let order = match facts.set.spec.template.clique_startup_type {
+        Some(CliqueStartupType::InOrder) => CliqueOrder::Counts,
+        _ => CliqueOrder::Free,
+    };
+    let desired = DesiredRevision {
+        set_name: facts.name(),
+        namespace: facts.namespace(),
+        owner: OwnerReference {
+            api_version: "grove.io/v1alpha1".to_owned(),
+            kind: "PodCliqueSet".to_owned(),
+            name: facts.name().to_owned(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        },
+        labels: managed_labels(facts.name()),
+        cliques: &cliques,
+        order,
+        collisions: 0,
+    };
+    let history = plan_history(&snapshot.revisions, &desired, DEFAULT_HISTORY_LIMIT, &BTreeSet::new());
+    let target = |name: String, uid: Option<String>, version: Option<String>| Target {
+        kind: Kind::ControllerRevision,
+        namespace: facts.namespace().to_owned(),
+        name,
+        uid: uid.unwrap_or_default(),
+        resource_version: version.unwrap_or_default(),
+    };
+    let uid_of = |name: &str| {
+        let revision = snapshot
+            .revisions
+            .iter()
+            .find(|revision| revision.metadata.name.as_deref() == Some(name));
+        revision.and_then(|revision| revision.metadata.uid.clone())
+    };
+    history
+        .steps
+        .into_iter()
+        .map(|step| match step {
+            HistoryStep::Create(mut revision) => {
+                if let Acceptance::Adopt(hash) = acceptance {
+                    let annotations = revision.metadata.annotations.get_or_insert_default();
+                    annotations.insert(ADOPTED_HASH_ANNOTATION.to_owned(), hash.clone());
+                }
+                let mut object = json!(revision);
+                object["apiVersion"] = "apps/v1".into();
+                object["kind"] = "ControllerRevision".into();
+                Command::Create(object)
+            }
+            HistoryStep::Bump {
+                name,
+                resource_version,
+                revision,
+            } => {
+                let uid = uid_of(&name);
+                Command::Merge {
+                    target: target(name, uid, resource_version),
+                    patch: json!({"revision": revision}),
+                }
+            }
+            HistoryStep::Delete { name, uid } => Command::Delete {
+                target: target(name, uid, None),
+            },
+        })
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! Plans what concerns the whole set: acceptance of a new template, the order of an update, permissions, revisions,
+//! status, and letting go of a deleted set.
+//!
+//! It sees replicas only as summaries, so its work for an event in one of 500 replicas is a sum over small numbers.
+
+mod acceptance;
+mod progress;
+mod status;
+
+use std::collections::BTreeMap;
+
+use coppice_api::names::finalizers;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use serde_json::{Value, json};
+
+pub use acceptance::{ADOPTED_HASH_ANNOTATION, adopted_hash};
+
+use crate::command::{Command, Kind, Urgency, merge_patch};
+use crate::context::SetContext;
+use crate::objects;
+use crate::replica::ReplicaSummary;
+use crate::snapshot::{target_of, target_of_value};
+
+/// What was read of a set besides its replicas.
+#[derive(Clone, Debug, Default)]
+pub struct SetSnapshot {
+    /// Summaries of all replicas that are wanted or have objects left, by index.
+    pub replicas: BTreeMap<u32, ReplicaSummary>,
+    /// The Role for waiting pods, when it exists.
+    pub role: Option<Value>,
+    /// The RoleBinding for waiting pods, when it exists.
+    pub role_binding: Option<Value>,
+    /// The set's revisions.
+    pub revisions: Vec<ControllerRevision>,
+}
+
+/// What to do for a set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SetPlan {
+    /// Commands, stage by stage.
+    pub stages: Vec<Vec<Command>>,
+}
+
+/// Plans what concerns the whole set.
+pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp) -> SetPlan {
+    let mut plan = SetPlan::default();
+    let set = context.facts.set;
+    let target = target_of(Kind::PodCliqueSet, &set.metadata);
+    if context.deleting() {
+        plan.stages.extend(release(context, snapshot));
+        return plan;
+    }
+    let mut first = Vec::new();
+    let finalizers = set.metadata.finalizers.clone().unwrap_or_default();
+    if !finalizers.iter().any(|name| name == finalizers::POD_CLIQUE_SET) {
+        let with_ours: Vec<&str> = finalizers
+            .iter()
+            .map(String::as_str)
+            .chain([finalizers::POD_CLIQUE_SET])
+            .collect();
+        first.push(Command::Merge {
+            target: target.clone(),
+            patch: json!({"metadata": {"finalizers": with_ours}}),
+        });
+    }
+    first.extend(permissions(context, snapshot));
+    let acceptance = acceptance::decide(context, snapshot);
+    first.extend(acceptance::record(context, snapshot, &acceptance));
+
+    let before = set.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    progress::advance(context, snapshot, &acceptance, now, &mut after);
+    status::count(context, snapshot, now, &mut after);
+    let mut second = Vec::new();
+    if let Some(patch) = merge_patch(&json!(before), &json!(after)) {
+        let decided = before.current_generation_hash != after.current_generation_hash
+            || before
+                .update_progress
+                .as_ref()
+                .map(|progress| &progress.currently_updating)
+                != after
+                    .update_progress
+                    .as_ref()
+                    .map(|progress| &progress.currently_updating);
+        let settled = after.available_replicas == after.replicas && after.updated_replicas == after.replicas;
+        let urgency = if decided || settled {
+            Urgency::Now
+        } else {
+            Urgency::Settling
+        };
+        // The finalizer's patch moves the version on, so the status would be refused if it went out beside it.
+        second.push(Command::Status { target, patch, urgency });
+    }
+    plan.stages = vec![first, second];
+    plan.stages.retain(|stage| !stage.is_empty());
+    plan
+}
+
+/// Lets go of a deleted set when nothing of it is left.
+fn release(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Option<Vec<Command>> {
+    let metadata = &context.facts.set.metadata;
+    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+    let ours = finalizers.iter().any(|name| name == finalizers::POD_CLIQUE_SET);
+    if !ours || snapshot.replicas.values().any(|replica| replica.exists) {
+        return None;
+    }
+    let others: Vec<&String> = finalizers
+        .iter()
+        .filter(|name| *name != finalizers::POD_CLIQUE_SET)
+        .collect();
+    let target = target_of(Kind::PodCliqueSet, metadata);
+    Some(vec![Command::Merge {
+        target,
+        patch: json!({"metadata": {"finalizers": others}}),
+    }])
+}
+
+/// The role and binding for waiting pods: there when somebody waits, gone when nobody does.
+fn permissions(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Command> {
+    let mut commands = Vec::new();
+    let pairs = [
+        (
+            Kind::Role,
+            &snapshot.role,
+            objects::reader_role(&context.facts),
+            "rules",
+        ),
+        (
+            Kind::RoleBinding,
+            &snapshot.role_binding,
+            objects::reader_role_binding(&context.facts),
+            "subjects",
+        ),
+    ];
+    for (kind, stored, desired, content) in pairs {
+        match (stored, desired) {
+            (None, Some(desired)) => commands.push(Command::Create(desired)),
+            (Some(stored), None) => commands.push(Command::Delete {
+                target: target_of_value(kind, stored),
+            }),
+            (Some(stored), Some(desired)) if stored[content] != desired[content] => commands.push(Command::Merge {
+                target: target_of_value(kind, stored),
+                patch: json!({content: desired[content]}),
+            }),
+            _ => {}
+        }
+    }
+    commands
+}

@@ -1,0 +1,194 @@
+//! What a PodCliqueSet says of itself. `Ready`, `Progressing` and `Degraded` follow the conventions that generic tools
+//! understand: a set is done when it is Ready and its observed generation is its generation.
+
+use std::collections::BTreeSet;
+
+use coppice_api::names::selectors::set_selector;
+use coppice_api::types::{PodCliqueSetStatus, TopologyConstraint};
+use jiff::Timestamp;
+
+use super::SetSnapshot;
+use crate::conditions::{self, Verdict};
+use crate::context::SetContext;
+use crate::reasons;
+use crate::replica::ReplicaSummary;
+
+const TOPOLOGY: &str = "TopologyLevelsUnavailable";
+
+pub(crate) fn count(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp, status: &mut PodCliqueSetStatus) {
+    let set = context.facts.set;
+    let replicas = context.facts.replicas();
+    let wanted: Vec<&ReplicaSummary> = (0..replicas)
+        .filter_map(|index| snapshot.replicas.get(&index))
+        .collect();
+    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    status.observed_generation = set.metadata.generation;
+    status.replicas = set.spec.replicas;
+    status.available_replicas = number(wanted.iter().filter(|replica| replica.available).count());
+    status.updated_replicas = number(
+        wanted
+            .iter()
+            .filter(|replica| replica.available && replica.updated)
+            .count(),
+    );
+    status.hpa_pod_selector = Some(set_selector(context.facts.name()));
+    if let Some(progress) = status.update_progress.as_mut() {
+        let sum = |part: fn(&ReplicaSummary) -> i32| wanted.iter().map(|replica| part(replica)).sum();
+        progress.total_pod_cliques_count = sum(|replica| replica.cliques.0);
+        progress.updated_pod_cliques_count = sum(|replica| replica.cliques.1);
+        progress.total_pod_clique_scaling_groups_count = sum(|replica| replica.groups.0);
+        progress.updated_pod_clique_scaling_groups_count = sum(|replica| replica.groups.1);
+    }
+    let updating = status
+        .update_progress
+        .as_ref()
+        .is_some_and(|progress| progress.update_ended_at.is_none());
+    let breached: Vec<u32> = snapshot
+        .replicas
+        .iter()
+        .filter(|(index, replica)| **index < replicas && replica.breached)
+        .map(|(index, _)| *index)
+        .collect();
+    let available = status.available_replicas;
+    let all = available == set.spec.replicas;
+    let generation = set.metadata.generation;
+    let mut say = |kind, holds: bool, reason, message| {
+        conditions::set(
+            &mut status.conditions,
+            Verdict {
+                kind,
+                status: Some(holds),
+                reason,
+                message,
+            },
+            generation,
+            now,
+        );
+    };
+    let message = format!("{available} of {replicas} replicas are available");
+    say(
+        "Ready",
+        all && !updating,
+        if all {
+            reasons::ALL_AVAILABLE
+        } else {
+            reasons::SOME_UNAVAILABLE
+        },
+        message,
+    );
+    let (reason, message) = if updating {
+        (reasons::UPDATE_IN_PROGRESS, "an update is in progress".to_owned())
+    } else if all {
+        (reasons::ALL_AVAILABLE, "everything is as asked for".to_owned())
+    } else {
+        (
+            reasons::SOME_UNAVAILABLE,
+            "waiting for replicas to become available".to_owned(),
+        )
+    };
+    say("Progressing", updating || !all, reason, message);
+    let (reason, message) = match breached.first() {
+        None => (
+            reasons::ALL_AVAILABLE,
+            "no replica has fallen below its minimum".to_owned(),
+        ),
+        Some(first) => (
+            reasons::BELOW_MINIMUM,
+            format!(
+                "{} replicas have fallen below their minimum, the first is {first}",
+                breached.len()
+            ),
+        ),
+    };
+    say("Degraded", !breached.is_empty(), reason, message);
+    topology(context, now, status);
+}
+
+/// Whether the levels that the set's constraints name exist.
+fn topology(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSetStatus) {
+    let domains = referenced_domains(context);
+    let verdict = |state, reason, message| Verdict {
+        kind: TOPOLOGY,
+        status: state,
+        reason,
+        message,
+    };
+    let verdict = if !context.settings.topology_aware {
+        if domains.is_empty() {
+            conditions::remove(&mut status.conditions, TOPOLOGY);
+            return;
+        }
+        verdict(
+            None,
+            reasons::TOPOLOGY_DISABLED,
+            "topology-aware scheduling is switched off; packing is not enforced".into(),
+        )
+    } else if domains.is_empty() {
+        verdict(
+            Some(false),
+            reasons::LEVELS_AVAILABLE,
+            "the set has no topology constraint".into(),
+        )
+    } else {
+        match (topology_name(context), context.topology) {
+            (None, _) => verdict(
+                None,
+                reasons::TOPOLOGY_NAME_MISSING,
+                "no topologyConstraint names a topology".into(),
+            ),
+            (Some(name), None) => verdict(
+                None,
+                reasons::TOPOLOGY_NOT_FOUND,
+                format!("there is no ClusterTopologyBinding {name}"),
+            ),
+            (Some(name), Some(topology)) => {
+                let missing: Vec<&str> = domains
+                    .iter()
+                    .map(String::as_str)
+                    .filter(|domain| !topology.keys.contains_key(*domain))
+                    .collect();
+                if missing.is_empty() {
+                    verdict(
+                        Some(false),
+                        reasons::LEVELS_AVAILABLE,
+                        format!("all levels exist in {name}"),
+                    )
+                } else {
+                    let message = format!("{name} has no level {}", missing.join(", "));
+                    verdict(Some(true), reasons::LEVELS_UNAVAILABLE, message)
+                }
+            }
+        }
+    };
+    conditions::set(
+        &mut status.conditions,
+        verdict,
+        context.facts.set.metadata.generation,
+        now,
+    );
+}
+
+fn constraints<'a>(context: &'a SetContext<'_>) -> impl Iterator<Item = &'a TopologyConstraint> {
+    let template = &context.facts.set.spec.template;
+    let groups = template
+        .pod_clique_scaling_groups
+        .iter()
+        .map(|group| &group.topology_constraint);
+    let cliques = template.cliques.iter().map(|clique| &clique.topology_constraint);
+    std::iter::once(&template.topology_constraint)
+        .chain(groups)
+        .chain(cliques)
+        .flatten()
+}
+
+fn referenced_domains(context: &SetContext<'_>) -> BTreeSet<String> {
+    let domains = constraints(context).flat_map(|constraint| [constraint.required(), constraint.preferred()]);
+    domains.flatten().map(str::to_owned).collect()
+}
+
+/// The topology that a set refers to, by the first of its constraints that names one.
+pub(crate) fn topology_name<'a>(context: &'a SetContext<'_>) -> Option<&'a str> {
+    constraints(context)
+        .find_map(|constraint| constraint.topology_name.as_deref())
+        .filter(|name| !name.is_empty())
+}

@@ -1,0 +1,108 @@
+//! What was read of one replica, at one moment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coppice_api::types::{PodClique, PodCliqueScalingGroup, PodGang};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::command::{Kind, Target};
+
+/// The objects of one replica.
+#[derive(Clone, Debug, Default)]
+pub struct ReplicaSnapshot {
+    /// The index of the replica.
+    pub index: u32,
+    /// PodCliques by name.
+    pub cliques: BTreeMap<String, Arc<PodClique>>,
+    /// PodCliqueScalingGroups by name.
+    pub groups: BTreeMap<String, Arc<PodCliqueScalingGroup>>,
+    /// PodGangs by name.
+    pub gangs: BTreeMap<String, Arc<PodGang>>,
+    /// Pods by name: all that carry the labels of this replica, whoever owns them.
+    pub pods: BTreeMap<String, Arc<PodFacts>>,
+    /// Services by name.
+    pub services: BTreeMap<String, Arc<Value>>,
+    /// HorizontalPodAutoscalers by name.
+    pub autoscalers: BTreeMap<String, Arc<Value>>,
+}
+
+/// What planners need to know of a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodFacts {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its uid.
+    pub uid: String,
+    /// The version that was read.
+    pub resource_version: String,
+    /// The uid of its controller.
+    pub owner_uid: String,
+    /// Its clique, by label.
+    pub clique: String,
+    /// Its index, by label.
+    pub index: Option<u32>,
+    /// The identity of its template, by label.
+    pub template_hash: String,
+    /// When it was created.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it has ended, for better or worse.
+    pub finished: bool,
+    /// Whether it has a node.
+    pub scheduled: bool,
+    /// Whether a gate of ours holds it back.
+    pub gated: bool,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// Whether a container of it is failing now: waiting after a failure, or ended with an error. A container that
+    /// failed once and runs again is not failing.
+    pub failing: bool,
+    /// Whether its main containers have all started.
+    pub started: bool,
+}
+
+impl PodFacts {
+    /// Whether the pod counts: it runs or will run.
+    pub fn active(&self) -> bool {
+        !self.deleting && !self.finished
+    }
+
+    /// The pod as the target of a command.
+    pub fn target(&self) -> Target {
+        Target {
+            kind: Kind::Pod,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            resource_version: self.resource_version.clone(),
+        }
+    }
+}
+
+/// A typed object as the target of a command.
+pub fn target_of(kind: Kind, metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Target {
+    Target {
+        kind,
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+    }
+}
+
+/// An object kept as JSON as the target of a command.
+pub fn target_of_value(kind: Kind, object: &Value) -> Target {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    Target {
+        kind,
+        namespace: text("namespace"),
+        name: text("name"),
+        uid: text("uid"),
+        resource_version: text("resourceVersion"),
+    }
+}

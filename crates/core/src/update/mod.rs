@@ -1,0 +1,99 @@
+//! How pods get from one template to the next.
+//!
+//! The strategies share one interface: given a replica, which cliques take the new template now and which pods go.
+//! Everything else (creating the replacements, gangs, status) is the same for all of them and knows no strategy.
+
+mod rolling_recreate;
+
+use std::collections::BTreeSet;
+
+use crate::context::SetContext;
+use crate::reasons;
+use crate::replica::{Draft, Replica, children_template_patch, terminating::Terminating};
+
+/// What a replica may do about templates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directive {
+    /// Keep the templates it has: it is not its turn.
+    Hold,
+    /// Take the set's templates, and replace its pods.
+    Recreate,
+    /// Take the set's templates; pods are replaced by whoever deletes them.
+    OnDelete,
+}
+
+/// What a strategy did in this plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rolling {
+    /// Positions of cliques that are being updated.
+    pub cliques: BTreeSet<usize>,
+    /// Positions of scaling groups that are being updated.
+    pub groups: BTreeSet<usize>,
+    /// Positions of cliques whose template is written in this plan; their pods wait for the next one.
+    pub rewritten: BTreeSet<usize>,
+    /// For a clique, the ready pod that is being replaced.
+    pub selected: Option<(usize, String)>,
+}
+
+/// What the replica with this index may do, by the status of the set.
+pub fn directive(context: &SetContext<'_>, index: u32) -> Directive {
+    let status = context.facts.set.status.as_ref();
+    match context.accepted() {
+        Some(false) => Directive::Hold,
+        _ if context.on_delete() => Directive::OnDelete,
+        None => Directive::Recreate,
+        Some(true) => {
+            let progress = status.and_then(|status| status.update_progress.as_ref());
+            let open =
+                progress.filter(|progress| progress.update_started_at.is_some() && progress.update_ended_at.is_none());
+            match open {
+                None => Directive::Recreate,
+                Some(progress) => {
+                    let turn = progress.currently_updating.first().map(|update| update.replica_index);
+                    if turn == i32::try_from(index).ok() {
+                        Directive::Recreate
+                    } else {
+                        Directive::Hold
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Decides which cliques take the set's template now and which pods go.
+pub(crate) fn plan(
+    replica: &Replica<'_>,
+    directive: Directive,
+    terminating: &Terminating,
+    draft: &mut Draft,
+) -> Rolling {
+    match directive {
+        Directive::Hold => {
+            hold(replica, draft);
+            Rolling::default()
+        }
+        Directive::OnDelete => on_delete(replica, draft),
+        Directive::Recreate => rolling_recreate::plan(replica, terminating, draft),
+    }
+}
+
+fn hold(replica: &Replica<'_>, draft: &mut Draft) {
+    for (clique, state) in replica.layout.cliques.iter().zip(&replica.cliques) {
+        if !state.current {
+            let message = "the template changed; another replica of the set is updated first".to_owned();
+            draft.wait(&clique.name, reasons::WAITING_FOR_TURN, message);
+        }
+    }
+}
+
+fn on_delete(replica: &Replica<'_>, draft: &mut Draft) -> Rolling {
+    let mut rolling = Rolling::default();
+    for (index, state) in replica.cliques.iter().enumerate() {
+        if !state.current && state.alive() {
+            draft.children.extend(children_template_patch(replica, index));
+            rolling.rewritten.insert(index);
+        }
+    }
+    rolling
+}

@@ -1,0 +1,142 @@
+//! RollingRecreate: pods are deleted and come back with the new template.
+//!
+//! In a clique of its own, pods that serve nothing go at once, ready ones singly. In a scaling group whole copies go:
+//! those that serve nothing at once, available ones singly. The next one goes only when every replacement is ready, so
+//! our own hand never takes more than one at a time, and none that would leave less than the minimum (a clique whose
+//! minimum is all its pods gives up one).
+
+use std::sync::Arc;
+
+use super::Rolling;
+use crate::replica::{CliqueState, Draft, Replica, children_template_patch, terminating::Terminating};
+use crate::snapshot::PodFacts;
+
+pub(super) fn plan(replica: &Replica<'_>, terminating: &Terminating, draft: &mut Draft) -> Rolling {
+    let mut rolling = Rolling::default();
+    for index in 0..replica.cliques.len() {
+        if replica.cliques[index].standalone() && !terminating.contains(index) {
+            standalone(replica, index, &mut rolling, draft);
+        }
+    }
+    for group in 0..replica.layout.groups.len() {
+        copies(replica, group, terminating, &mut rolling, draft);
+    }
+    rolling
+}
+
+/// How many may be left when one is taken: the minimum, or all but one where the minimum is all.
+fn floor(minimum: u32, all: u32) -> u32 {
+    minimum.min(all.saturating_sub(1))
+}
+
+fn standalone(replica: &Replica<'_>, index: usize, rolling: &mut Rolling, draft: &mut Draft) {
+    let state = &replica.cliques[index];
+    if !state.alive() {
+        return;
+    }
+    if !state.current {
+        draft.children.extend(children_template_patch(replica, index));
+        rolling.rewritten.insert(index);
+        rolling.cliques.insert(index);
+        return;
+    }
+    let old: Vec<&Arc<PodFacts>> = state
+        .active
+        .iter()
+        .copied()
+        .filter(|pod| !state.has_template(pod))
+        .collect();
+    if old.is_empty() {
+        return;
+    }
+    rolling.cliques.insert(index);
+    let (ready, idle): (Vec<&Arc<PodFacts>>, Vec<&Arc<PodFacts>>) = old.into_iter().partition(|pod| pod.ready);
+    for pod in &idle {
+        draft.delete(pod.target());
+    }
+    let complete = u32::try_from(state.active.len()).ok() == Some(state.replicas);
+    let all_ready = idle.is_empty() && state.ready() == state.replicas;
+    let allowed = state.ready().saturating_sub(1) >= floor(state.min_available, state.replicas);
+    if let Some(oldest) = ready.iter().min_by_key(|pod| (pod.created, pod.index))
+        && complete
+        && all_ready
+        && allowed
+    {
+        rolling.selected = Some((index, oldest.name.clone()));
+        draft.delete(oldest.target());
+    }
+}
+
+/// One copy of a scaling group during an update.
+struct Copy {
+    members: Vec<usize>,
+    old: bool,
+    available: bool,
+    rewritten: bool,
+}
+
+fn copies(replica: &Replica<'_>, group: usize, terminating: &Terminating, rolling: &mut Rolling, draft: &mut Draft) {
+    let layout = &replica.layout.groups[group];
+    let copies: Vec<Copy> = (0..layout.copies)
+        .filter_map(|copy| read(replica, group, copy, terminating))
+        .collect();
+    if copies.iter().all(|copy| !copy.old) {
+        return;
+    }
+    rolling.groups.insert(group);
+    rolling.cliques.extend(
+        copies
+            .iter()
+            .filter(|copy| copy.old)
+            .flat_map(|copy| copy.members.iter().copied()),
+    );
+    for copy in copies.iter().filter(|copy| copy.old && !copy.available) {
+        recreate(replica, copy, rolling, draft);
+    }
+    let in_flight = copies.iter().any(|copy| !copy.available);
+    let available = u32::try_from(copies.iter().filter(|copy| copy.available).count()).unwrap_or(0);
+    let minimum = replica.context.facts.groups[group].min_available;
+    let allowed = available.saturating_sub(1) >= floor(minimum, layout.copies);
+    if in_flight || !allowed {
+        return;
+    }
+    // A copy whose template was written before, but whose pods were not deleted yet, is finished first.
+    if let Some(copy) = copies.iter().filter(|copy| copy.old).min_by_key(|copy| !copy.rewritten) {
+        recreate(replica, copy, rolling, draft);
+    }
+}
+
+fn read(replica: &Replica<'_>, group: usize, copy: u32, terminating: &Terminating) -> Option<Copy> {
+    let members: Vec<usize> = (0..replica.cliques.len())
+        .filter(|index| replica.cliques[*index].copy_of(group) == Some(copy))
+        .collect();
+    if members
+        .iter()
+        .any(|index| terminating.contains(*index) || !replica.cliques[*index].alive())
+    {
+        return None;
+    }
+    let states: Vec<&CliqueState<'_>> = members.iter().map(|index| &replica.cliques[*index]).collect();
+    let old_pods = |state: &CliqueState<'_>| state.active.iter().any(|pod| !state.has_template(pod));
+    Some(Copy {
+        old: states.iter().any(|state| !state.current || old_pods(state)),
+        available: states.iter().all(|state| state.available()),
+        rewritten: states.iter().all(|state| state.current),
+        members,
+    })
+}
+
+/// Gives a copy the new template, and takes the pods that have the old one. The pods go after the template is written.
+fn recreate(replica: &Replica<'_>, copy: &Copy, rolling: &mut Rolling, draft: &mut Draft) {
+    for &index in &copy.members {
+        let state = &replica.cliques[index];
+        let rewrite = !state.current;
+        if rewrite {
+            draft.children.extend(children_template_patch(replica, index));
+            rolling.rewritten.insert(index);
+        }
+        for pod in state.active.iter().filter(|pod| rewrite || !state.has_template(pod)) {
+            draft.delete(pod.target());
+        }
+    }
+}

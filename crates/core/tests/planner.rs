@@ -1,0 +1,541 @@
+//! The planners against a small world: from any state they reach a fixed point, and on the way they keep their word.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use world::World;
+
+/// pc-a alone (2, minimum 1); sg-x two copies (minimum 1) of pc-b (1/1) and pc-c (3, minimum 1).
+const WL2: &str = "
+metadata: {name: wl}
+spec:
+  replicas: 1
+  template:
+    terminationDelay: 10s
+    cliques:
+    - {name: pc-a, spec: {roleName: a, replicas: 2, minAvailable: 1, podSpec: {containers: [{name: m, image: a}]}}}
+    - {name: pc-b, spec: {roleName: b, replicas: 1, minAvailable: 1, podSpec: {containers: [{name: m, image: b}]}}}
+    - {name: pc-c, spec: {roleName: c, replicas: 3, minAvailable: 1, podSpec: {containers: [{name: m, image: c}]}}}
+    podCliqueScalingGroups:
+    - {name: sg-x, cliqueNames: [pc-b, pc-c], replicas: 2, minAvailable: 1}
+";
+
+/// As WL2, with every minimum equal to the size, and two copies in the base gang.
+const WL1: &str = "
+metadata: {name: wl}
+spec:
+  replicas: 1
+  template:
+    terminationDelay: 10s
+    cliques:
+    - {name: pc-a, spec: {roleName: a, replicas: 2, minAvailable: 2, podSpec: {containers: [{name: m, image: a}]}}}
+    - {name: pc-b, spec: {roleName: b, replicas: 1, minAvailable: 1, podSpec: {containers: [{name: m, image: b}]}}}
+    - {name: pc-c, spec: {roleName: c, replicas: 3, minAvailable: 3, podSpec: {containers: [{name: m, image: c}]}}}
+    podCliqueScalingGroups:
+    - {name: sg-x, cliqueNames: [pc-b, pc-c], replicas: 2, minAvailable: 2}
+";
+
+fn uids(world: &World) -> BTreeSet<String> {
+    world
+        .pods()
+        .iter()
+        .map(|pod| pod["metadata"]["uid"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn pods_of<'a>(world: &'a World, clique: &str) -> Vec<&'a Value> {
+    world
+        .pods()
+        .into_iter()
+        .filter(|pod| pod["metadata"]["labels"]["grove.io/podclique"] == clique)
+        .collect()
+}
+
+fn unique_indices(world: &World) {
+    let mut seen = BTreeSet::new();
+    for pod in world
+        .pods()
+        .iter()
+        .filter(|pod| !pod["metadata"]["deletionTimestamp"].is_string() && pod["status"]["phase"] != "Failed")
+    {
+        let labels = &pod["metadata"]["labels"];
+        let key = (
+            labels["grove.io/podclique"].to_string(),
+            labels["grove.io/podclique-pod-index"].to_string(),
+        );
+        assert!(seen.insert(key.clone()), "two live pods with one index: {key:?}");
+    }
+}
+
+#[test]
+fn a_new_set_becomes_pods_and_then_nothing_is_written() {
+    let mut world = World::new(WL2);
+    world.settle();
+    assert_eq!(world.pods().len(), 10);
+    assert_eq!(world.names("PodGang"), ["wl-0", "wl-0-sg-x-0"]);
+    let status = &world.get("PodCliqueSet", "wl")["status"];
+    assert_eq!(
+        (&status["availableReplicas"], &status["updatedReplicas"]),
+        (&json!(1), &json!(1))
+    );
+    assert!(
+        status["conditions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|c| c["type"] == "Ready" && c["status"] == "True")
+    );
+    let clique = &world.get("PodClique", "wl-0-pc-a")["status"];
+    assert_eq!(
+        clique["updateProgress"],
+        Value::Null,
+        "a new clique is not an update (W20)"
+    );
+    world.writes.clear();
+    world.settle();
+    assert_eq!(world.writes, BTreeMap::new(), "steady state writes nothing");
+    unique_indices(&world);
+}
+
+#[test]
+fn pods_are_written_once_and_gangs_before_their_pods() {
+    let mut world = World::new(WL1);
+    world.step();
+    world.step();
+    let gang = world.get("PodGang", "wl-0");
+    let listed: usize = gang["spec"]["podgroups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| group["podReferences"].as_array().unwrap().len())
+        .sum();
+    assert_eq!(listed, 10, "a gang lists all its pods from the start");
+    world.settle();
+    assert_eq!(world.writes["create Pod"], 10);
+    assert_eq!(world.writes.get("gate Pod"), None, "pods of a base gang need no gate");
+    assert_eq!(world.writes.get("patch PodGang"), None, "a gang is written once");
+    assert_eq!(world.writes["create PodClique"], 5);
+    assert_eq!(world.writes.get("patch PodClique"), None);
+}
+
+#[test]
+fn scaled_gangs_wait_for_their_base() {
+    let mut world = World::new(WL2);
+    world.capacity = Some(0);
+    world.settle();
+    let gated = |world: &World| {
+        world
+            .pods()
+            .iter()
+            .filter(|pod| {
+                pod["spec"]["schedulingGates"]
+                    .as_array()
+                    .is_some_and(|gates| !gates.is_empty())
+            })
+            .count()
+    };
+    assert_eq!(gated(&world), 4);
+    world.capacity = None;
+    world.settle();
+    assert_eq!(gated(&world), 0);
+    assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
+}
+
+#[test]
+fn an_ended_pod_is_replaced_at_its_index_w3() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let index = world.get("Pod", &victim)["metadata"]["labels"]["grove.io/podclique-pod-index"].clone();
+    world.edit("Pod", &victim, |pod| {
+        pod["status"] = json!({"phase": "Failed"});
+    });
+    world.settle();
+    let pods = pods_of(&world, "wl-0-pc-a");
+    assert_eq!(pods.len(), 2);
+    assert!(
+        pods.iter()
+            .any(|pod| pod["metadata"]["labels"]["grove.io/podclique-pod-index"] == index)
+    );
+    assert!(world.events.iter().any(|event| event.starts_with("PodReplaced")));
+    unique_indices(&world);
+}
+
+#[test]
+fn live_sizes_survive_template_edits_and_scaling_works_at_all_levels() {
+    let mut world = World::new(WL2);
+    world.settle();
+    world.edit("PodClique", "wl-0-pc-a", |clique| clique["spec"]["replicas"] = 4.into());
+    world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
+        group["spec"]["replicas"] = 3.into()
+    });
+    world.settle();
+    assert_eq!((pods_of(&world, "wl-0-pc-a").len(), world.pods().len()), (4, 16));
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["spec"]["template"]["cliques"][0]["spec"]["replicas"] = 7.into()
+    });
+    world.settle();
+    assert_eq!(
+        pods_of(&world, "wl-0-pc-a").len(),
+        4,
+        "a template's size is only the first one"
+    );
+    world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
+        group["spec"]["replicas"] = 0.into()
+    });
+    world.settle();
+    assert_eq!(world.names("PodGang"), ["wl-0"]);
+    assert_eq!(world.pods().len(), 4);
+    world.edit("PodCliqueSet", "wl", |set| set["spec"]["replicas"] = 2.into());
+    world.settle();
+    assert_eq!(world.names("Service"), ["wl-0", "wl-1"]);
+    world.edit("PodCliqueSet", "wl", |set| set["spec"]["replicas"] = 1.into());
+    world.settle();
+    assert_eq!(world.names("Service"), ["wl-0"], "no service is left behind (W19)");
+    assert!(world.names("PodClique").iter().all(|name| name.starts_with("wl-0-")));
+}
+
+#[test]
+fn scale_in_with_holes_leaves_no_copy_behind_w12() {
+    let mut world = World::new(WL2);
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["spec"]["template"]["podCliqueScalingGroups"][0]["replicas"] = 5.into()
+    });
+    world.settle();
+    world.delete("PodClique", "wl-0-sg-x-0-pc-b");
+    world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
+        group["spec"]["replicas"] = 3.into()
+    });
+    world.settle();
+    let copies: BTreeSet<String> = world
+        .of_kind("PodClique")
+        .filter_map(|clique| {
+            Some(
+                clique["metadata"]["labels"]["grove.io/podcliquescalinggroup-replica-index"]
+                    .as_str()?
+                    .to_owned(),
+            )
+        })
+        .collect();
+    assert_eq!(copies, BTreeSet::from(["0".into(), "1".into(), "2".into()]));
+}
+
+#[test]
+fn a_gang_that_stays_below_its_minimum_is_replaced_as_a_whole_and_keeps_its_size() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let before = uids(&world);
+    world.capacity = Some(9);
+    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    assert_eq!(
+        before.intersection(&uids(&world)).count(),
+        9,
+        "nothing is touched before the delay is over"
+    );
+    world.advance(11);
+    world.capacity = None;
+    world.step();
+    assert!(
+        world
+            .events
+            .iter()
+            .any(|event| event.starts_with("GangTerminationActive"))
+    );
+    world.settle();
+    assert_eq!(before.intersection(&uids(&world)).count(), 0, "no old pod survives");
+    assert_eq!(world.pods().len(), 10);
+    assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
+    let conditions = world.get("PodClique", "wl-0-pc-a")["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .clone();
+    assert!(
+        conditions
+            .iter()
+            .all(|condition| condition["type"] != "GangTerminationInProgress"),
+        "{conditions:?}"
+    );
+}
+
+#[test]
+fn a_replica_that_recovers_in_time_is_left_alone() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let before = uids(&world);
+    world.capacity = Some(9);
+    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    world.advance(5);
+    world.capacity = None;
+    world.settle();
+    world.advance(60);
+    world.settle();
+    assert_eq!(before.intersection(&uids(&world)).count(), 9);
+}
+
+#[test]
+fn a_broken_copy_is_replaced_alone_while_the_group_has_its_minimum() {
+    let mut world = World::new(WL2);
+    world.settle();
+    world.edit("PodCliqueSet", "wl", |_| {});
+    let before = uids(&world);
+    let broken = pods_of(&world, "wl-0-sg-x-1-pc-b")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.edit("Pod", &broken, |pod| {
+        pod["status"] = json!({"ready": false, "stuck": true});
+    });
+    world.settle();
+    world.advance(11);
+    world.settle();
+    let after = uids(&world);
+    let survivors: Vec<_> = before.intersection(&after).collect();
+    assert_eq!(survivors.len(), 6, "pc-a and the other copy keep their pods");
+    assert_eq!(world.pods().len(), 10);
+}
+
+/// Settles step by step, and checks after every step that no clique has fewer ready pods than its floor.
+fn settle_with_floor(world: &mut World, floor: &BTreeMap<&str, usize>) {
+    for _ in 0..500 {
+        let planned = world.step();
+        for (clique, least) in floor {
+            let serving = pods_of(world, clique)
+                .iter()
+                .filter(|pod| pod["status"]["ready"] == true && !pod["metadata"]["deletionTimestamp"].is_string())
+                .count();
+            assert!(
+                serving >= *least,
+                "{clique} has {serving} ready pods, its floor is {least}"
+            );
+        }
+        unique_indices(world);
+        let moved = world.kubelets();
+        if planned == 0 && !moved {
+            return;
+        }
+    }
+    panic!("does not settle");
+}
+
+#[test]
+fn a_rolling_update_takes_one_pod_and_one_copy_at_a_time() {
+    let mut world = World::new(WL2);
+    world.settle();
+    let before = uids(&world);
+    world.edit("PodCliqueSet", "wl", |set| {
+        for clique in 0..3 {
+            set["spec"]["template"]["cliques"][clique]["spec"]["podSpec"]["containers"][0]["env"] =
+                json!([{"name": "V", "value": "2"}]);
+        }
+    });
+    settle_with_floor(&mut world, &BTreeMap::from([("wl-0-pc-a", 1)]));
+    assert_eq!(before.intersection(&uids(&world)).count(), 0);
+    let status = &world.get("PodCliqueSet", "wl")["status"];
+    assert!(status["updateProgress"]["updateEndedAt"].is_string(), "{status}");
+    assert_eq!(status["updatedReplicas"], 1);
+    let clique = &world.get("PodClique", "wl-0-pc-a")["status"];
+    assert_eq!(
+        clique["currentPodTemplateHash"],
+        world.get("PodClique", "wl-0-pc-a")["metadata"]["labels"]["grove.io/pod-template-hash"]
+    );
+    world.writes.clear();
+    world.settle();
+    assert_eq!(world.writes, BTreeMap::new());
+}
+
+#[test]
+fn only_the_changed_clique_is_rolled_and_replicas_take_turns() {
+    let mut world = World::new(&WL1.replace("replicas: 1\n  template", "replicas: 2\n  template"));
+    world.settle();
+    let others: BTreeSet<String> = world
+        .pods()
+        .iter()
+        .filter(|pod| {
+            !pod["metadata"]["labels"]["grove.io/podclique"]
+                .as_str()
+                .unwrap()
+                .ends_with("-pc-a")
+        })
+        .map(|pod| pod["metadata"]["uid"].as_str().unwrap().to_owned())
+        .collect();
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into()
+    });
+    settle_with_floor(&mut world, &BTreeMap::from([("wl-0-pc-a", 1), ("wl-1-pc-a", 1)]));
+    assert_eq!(
+        others.intersection(&uids(&world)).count(),
+        16,
+        "pods of other cliques are never touched"
+    );
+    assert!(
+        world
+            .pods()
+            .iter()
+            .filter(|pod| pod["metadata"]["labels"]["grove.io/podclique"]
+                .as_str()
+                .unwrap()
+                .ends_with("-pc-a"))
+            .all(|pod| pod["spec"]["containers"][0]["image"] == "a:2")
+    );
+}
+
+#[test]
+fn an_edit_during_an_update_supersedes_it() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let image = |world: &mut World, image: &str| {
+        world.edit("PodCliqueSet", "wl", |set| {
+            set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = image.into()
+        });
+    };
+    image(&mut world, "a:2");
+    for _ in 0..4 {
+        world.step();
+        world.kubelets();
+    }
+    image(&mut world, "a:3");
+    world.settle();
+    assert!(
+        pods_of(&world, "wl-0-pc-a")
+            .iter()
+            .all(|pod| pod["spec"]["containers"][0]["image"] == "a:3")
+    );
+}
+
+#[test]
+fn a_change_without_meaning_restarts_nothing() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let before = uids(&world);
+    world.edit("PodCliqueSet", "wl", |set| {
+        let template = &mut set["spec"]["template"];
+        template["cliques"].as_array_mut().unwrap().reverse();
+        template["cliques"][0]["spec"]["podSpec"]["restartPolicy"] = "Always".into();
+        template["terminationDelay"] = "20s".into();
+    });
+    world.settle();
+    assert_eq!(before, uids(&world));
+}
+
+#[test]
+fn with_on_delete_only_deleted_pods_come_back_new() {
+    let mut world = World::new(&WL1.replace("  template:\n", "  updateStrategy: {type: OnDelete}\n  template:\n"));
+    world.settle();
+    let before = uids(&world);
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into()
+    });
+    world.settle();
+    assert_eq!(before, uids(&world));
+    let status = &world.get("PodCliqueSet", "wl")["status"];
+    assert!(status["updateProgress"]["updateEndedAt"].is_string());
+    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    let images: Vec<&Value> = pods_of(&world, "wl-0-pc-a")
+        .iter()
+        .map(|pod| &pod["spec"]["containers"][0]["image"])
+        .collect();
+    assert_eq!(images.iter().filter(|image| **image == "a:2").count(), 1);
+}
+
+#[test]
+fn taking_over_from_another_operator_restarts_nothing_and_the_next_edit_rolls_only_what_changed() {
+    let mut world = World::new(WL1);
+    world.settle();
+    // As the Go operator leaves it: hashes of its own everywhere, no revisions.
+    for key in world.objects.keys().cloned().collect::<Vec<_>>() {
+        let object = world.objects.get_mut(&key).unwrap();
+        if object["metadata"]["labels"]["grove.io/pod-template-hash"].is_string() {
+            let clique = object["metadata"]["labels"]["grove.io/podclique"]
+                .as_str()
+                .unwrap_or(&key.1)
+                .rsplit('-')
+                .next()
+                .unwrap()
+                .to_owned();
+            object["metadata"]["labels"]["grove.io/pod-template-hash"] = format!("5d8b6f{clique}").into();
+        }
+        if key.0 == "PodClique" || key.0 == "PodCliqueScalingGroup" || key.0 == "PodCliqueSet" {
+            object["status"]["currentPodCliqueSetGenerationHash"] = "7c9f8".into();
+            object["status"]["currentPodTemplateHash"] =
+                object["metadata"]["labels"]["grove.io/pod-template-hash"].clone();
+        }
+    }
+    world.objects.retain(|(kind, _), _| kind != "ControllerRevision");
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["status"]["currentGenerationHash"] = "7c9f8".into()
+    });
+    let before = uids(&world);
+    world.writes.clear();
+    world.settle();
+    assert_eq!(before, uids(&world));
+    assert_eq!(
+        world.writes.get("patch PodClique"),
+        None,
+        "no template is written: {:?}",
+        world.writes
+    );
+    assert_eq!(
+        world.get("PodCliqueSet", "wl")["status"]["currentGenerationHash"],
+        "7c9f8",
+        "clients keep the hash they know"
+    );
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into()
+    });
+    world.settle();
+    assert_eq!(before.intersection(&uids(&world)).count(), 8, "only pc-a was rolled");
+}
+
+#[test]
+fn a_deleted_set_leaves_nothing_behind() {
+    let mut world = World::new(WL2);
+    world.settle();
+    world.delete("PodCliqueSet", "wl");
+    world.settle();
+    // Revisions are owned by the set; garbage collection takes them.
+    let left: Vec<_> = world
+        .objects
+        .keys()
+        .filter(|(kind, _)| kind != "ControllerRevision")
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_wanted_clique_that_somebody_deletes_comes_back_after_its_old_pods_are_gone_w5() {
+    let mut world = World::new(WL1);
+    world.settle();
+    world.delete("PodClique", "wl-0-pc-a");
+    for _ in 0..50 {
+        world.step();
+        let owners: BTreeSet<String> = pods_of(&world, "wl-0-pc-a")
+            .iter()
+            .map(|pod| pod["metadata"]["ownerReferences"][0]["uid"].to_string())
+            .collect();
+        assert!(owners.len() <= 1, "pods of two objects at once: {owners:?}");
+        world.kubelets();
+    }
+    world.settle();
+    assert_eq!(pods_of(&world, "wl-0-pc-a").len(), 2);
+}

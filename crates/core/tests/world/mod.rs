@@ -1,0 +1,424 @@
+//! A small world for planners: it carries out commands on JSON objects as an API server would, and its pods get nodes
+//! and become ready when told. No client, no clock but the one it is given.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use coppice_api::names::labels;
+use coppice_api::types::PodCliqueSet;
+use coppice_core::command::{Command, Kind, Target};
+use coppice_core::context::SetContext;
+use coppice_core::replica::{ReplicaSummary, plan_replica};
+use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
+use coppice_core::settings::Settings;
+use coppice_core::snapshot::{PodFacts, ReplicaSnapshot};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+pub(crate) type Key = (String, String);
+
+pub(crate) struct World {
+    pub(crate) objects: BTreeMap<Key, Value>,
+    pub(crate) settings: Settings,
+    pub(crate) now: Timestamp,
+    pub(crate) events: Vec<String>,
+    /// Writes by kind and verb.
+    pub(crate) writes: BTreeMap<String, usize>,
+    /// How many pods may have a node; none for no limit.
+    pub(crate) capacity: Option<usize>,
+    version: u64,
+}
+
+impl World {
+    pub(crate) fn new(set: &str) -> Self {
+        let mut object: Value = serde_saphyr::from_str(set).expect("valid YAML");
+        object["apiVersion"] = "grove.io/v1alpha1".into();
+        object["kind"] = "PodCliqueSet".into();
+        object["metadata"]["namespace"] = "test".into();
+        let mut world = Self {
+            objects: BTreeMap::new(),
+            settings: Settings::default(),
+            now: Timestamp::from_second(1_000_000).expect("in range"),
+            events: Vec::new(),
+            writes: BTreeMap::new(),
+            capacity: None,
+            version: 0,
+        };
+        world.create(object);
+        world.writes.clear();
+        world
+    }
+
+    pub(crate) fn create(&mut self, mut object: Value) {
+        self.version += 1;
+        let kind = object["kind"].as_str().expect("a kind").to_owned();
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        let key = (kind, name);
+        if self.objects.contains_key(&key) {
+            return;
+        }
+        let metadata = &mut object["metadata"];
+        metadata["uid"] = format!("uid-{}", self.version).into();
+        metadata["resourceVersion"] = self.version.to_string().into();
+        metadata["generation"] = 1.into();
+        metadata["creationTimestamp"] = json!(self.now);
+        *self.writes.entry(format!("create {}", key.0)).or_default() += 1;
+        self.objects.insert(key, object);
+    }
+
+    pub(crate) fn get(&self, kind: &str, name: &str) -> &Value {
+        &self.objects[&(kind.to_owned(), name.to_owned())]
+    }
+
+    pub(crate) fn names(&self, kind: &str) -> Vec<String> {
+        self.objects
+            .keys()
+            .filter(|(of, _)| of == kind)
+            .map(|(_, name)| name.clone())
+            .collect()
+    }
+
+    pub(crate) fn pods(&self) -> Vec<&Value> {
+        self.objects
+            .iter()
+            .filter(|((kind, _), _)| kind == "Pod")
+            .map(|(_, object)| object)
+            .collect()
+    }
+
+    /// Edits an object as a user would: its generation moves on.
+    pub(crate) fn edit(&mut self, kind: &str, name: &str, change: impl FnOnce(&mut Value)) {
+        let object = self
+            .objects
+            .get_mut(&(kind.to_owned(), name.to_owned()))
+            .expect("an object");
+        change(object);
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+        object["metadata"]["generation"] = generation.into();
+    }
+
+    /// Deletes an object as a user would: with finalizers, or a node under a pod, it stays for a while.
+    pub(crate) fn delete(&mut self, kind: &str, name: &str) {
+        let key = (kind.to_owned(), name.to_owned());
+        let Some(object) = self.objects.get_mut(&key) else {
+            return;
+        };
+        let held = object["metadata"]["finalizers"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty());
+        let running = kind == "Pod" && object["spec"]["nodeName"].is_string();
+        *self.writes.entry(format!("delete {kind}")).or_default() += 1;
+        if held || running {
+            object["metadata"]["deletionTimestamp"] = json!(self.now);
+        } else {
+            self.objects.remove(&key);
+        }
+    }
+
+    pub(crate) fn advance(&mut self, seconds: i64) {
+        self.now = self
+            .now
+            .saturating_add(SignedDuration::from_secs(seconds))
+            .expect("in range");
+    }
+
+    pub(crate) fn carry_out(&mut self, command: &Command) {
+        match command {
+            Command::Create(object) => self.create(object.clone()),
+            Command::Merge { target, patch } => self.patch(target, "patch", |object| merge(object, patch)),
+            Command::Status { target, patch, .. } => {
+                self.patch(target, "status", |object| merge(&mut object["status"], patch));
+            }
+            Command::RemoveGate { target } => self.patch(target, "gate", |object| {
+                if let Some(gates) = object["spec"]["schedulingGates"].as_array_mut() {
+                    gates.retain(|gate| gate["name"] != "grove.io/podgang-pending-creation");
+                }
+            }),
+            Command::Delete { target } => {
+                let name = target.name.clone();
+                let kind = kind_name(target.kind);
+                if self
+                    .objects
+                    .get(&(kind.to_owned(), name.clone()))
+                    .is_some_and(|object| object["metadata"]["uid"] == target.uid.as_str())
+                {
+                    self.delete(kind, &name);
+                }
+            }
+            Command::Event { reason, target, .. } => self.events.push(format!("{reason} {}", target.name)),
+        }
+    }
+
+    fn patch(&mut self, target: &Target, verb: &str, change: impl FnOnce(&mut Value)) {
+        let kind = kind_name(target.kind);
+        let key = (kind.to_owned(), target.name.clone());
+        let Some(object) = self.objects.get_mut(&key) else {
+            return;
+        };
+        if object["metadata"]["uid"] != target.uid.as_str()
+            || object["metadata"]["resourceVersion"] != target.resource_version.as_str()
+        {
+            return; // stale: a conflict
+        }
+        let before = object.clone();
+        change(object);
+        assert_ne!(
+            &before, object,
+            "a {verb} of {kind} {} that changes nothing",
+            target.name
+        );
+        if before["spec"] != object["spec"] {
+            object["metadata"]["generation"] = (object["metadata"]["generation"].as_i64().unwrap_or(0) + 1).into();
+        }
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        *self.writes.entry(format!("{verb} {kind}")).or_default() += 1;
+        let gone = object["metadata"]["deletionTimestamp"].is_string()
+            && object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+        if gone {
+            self.objects.remove(&key);
+        }
+    }
+
+    /// Plans everything once and carries it out. Returns the number of commands that change something.
+    pub(crate) fn step(&mut self) -> usize {
+        let Some(set) = self.set() else { return 0 };
+        let settings = self.settings.clone();
+        let mut context = SetContext::new(&set, &settings, None);
+        let revisions: Vec<_> = self
+            .of_kind("ControllerRevision")
+            .map(|object| serde_json::from_value(object.clone()).expect("a revision"))
+            .collect();
+        context.adopted_hash = adopted_hash(&context, &revisions);
+        let mut changes = 0;
+        let mut summaries: BTreeMap<u32, ReplicaSummary> = BTreeMap::new();
+        for index in self.replica_indices(&set) {
+            let snapshot = self.snapshot(index);
+            let plan = plan_replica(&context, &snapshot, self.now);
+            assert_eq!(
+                plan,
+                plan_replica(&context, &snapshot, self.now),
+                "planning twice gives the same"
+            );
+            for command in plan.stages.iter().flatten() {
+                changes += usize::from(!matches!(command, Command::Event { .. }));
+                self.carry_out(command);
+            }
+            summaries.insert(index, plan.summary);
+        }
+        let find = |kind: &str| self.of_kind(kind).next().cloned();
+        let snapshot = SetSnapshot {
+            replicas: summaries,
+            role: find("Role"),
+            role_binding: find("RoleBinding"),
+            revisions,
+        };
+        for command in plan_set(&context, &snapshot, self.now).stages.iter().flatten() {
+            changes += 1;
+            self.carry_out(command);
+        }
+        changes
+    }
+
+    /// Plans, and lets kubelets and a scheduler work, until nothing happens any more.
+    pub(crate) fn settle(&mut self) {
+        for round in 0.. {
+            let planned = self.step();
+            let moved = self.kubelets();
+            if planned == 0 && !moved {
+                return;
+            }
+            assert!(round < 500, "does not settle; last writes: {:?}", self.writes);
+        }
+    }
+
+    /// Gives pods nodes, makes them ready, and removes those that were deleted. One step of each pod at a time.
+    pub(crate) fn kubelets(&mut self) -> bool {
+        let mut moved = false;
+        let used = self
+            .pods()
+            .iter()
+            .filter(|pod| pod["spec"]["nodeName"].is_string())
+            .count();
+        let mut room = self
+            .capacity
+            .map_or(usize::MAX, |capacity| capacity.saturating_sub(used));
+        for key in self
+            .objects
+            .keys()
+            .filter(|(kind, _)| kind == "Pod")
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            let pod = self.objects.get_mut(&key).expect("listed");
+            if pod["metadata"]["deletionTimestamp"].is_string() {
+                self.objects.remove(&key);
+                moved = true;
+                continue;
+            }
+            let gated = pod["spec"]["schedulingGates"]
+                .as_array()
+                .is_some_and(|gates| !gates.is_empty());
+            let ended = pod["status"]["phase"] == "Failed";
+            if !pod["spec"]["nodeName"].is_string() {
+                if !gated && room > 0 {
+                    room -= 1;
+                    pod["spec"]["nodeName"] = "node".into();
+                    moved = true;
+                } else {
+                    continue;
+                }
+            } else if pod["status"]["ready"] != true && pod["status"]["stuck"] != true && !ended {
+                pod["status"]["ready"] = true.into();
+                moved = true;
+            } else {
+                continue;
+            }
+            self.version += 1;
+            let pod = self.objects.get_mut(&key).expect("still there");
+            pod["metadata"]["resourceVersion"] = self.version.to_string().into();
+        }
+        moved
+    }
+
+    pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.objects
+            .iter()
+            .filter(move |((of, _), _)| of == kind)
+            .map(|(_, object)| object)
+    }
+
+    pub(crate) fn set(&self) -> Option<PodCliqueSet> {
+        let object = self.of_kind("PodCliqueSet").next()?;
+        Some(serde_json::from_value(object.clone()).expect("a set"))
+    }
+
+    fn replica_indices(&self, set: &PodCliqueSet) -> BTreeSet<u32> {
+        let wanted = 0..u32::try_from(set.spec.replicas).unwrap_or(0);
+        let existing = self.objects.values().filter_map(|object| {
+            object["metadata"]["labels"][labels::SET_REPLICA_INDEX]
+                .as_str()?
+                .parse()
+                .ok()
+        });
+        wanted.chain(existing).collect()
+    }
+
+    pub(crate) fn snapshot(&self, index: u32) -> ReplicaSnapshot {
+        let mine = |object: &&Value| {
+            let labelled = object["metadata"]["labels"][labels::SET_REPLICA_INDEX].as_str() == Some(&index.to_string());
+            // Gangs and autoscalers carry no index label; their owner and name say where they belong.
+            labelled
+                || object["kind"] == "PodGang" && gang_index(object) == Some(index)
+                || object["kind"] == "HorizontalPodAutoscaler"
+                    && object["metadata"]["name"]
+                        .as_str()
+                        .is_some_and(|name| name.split('-').nth(1) == Some(&index.to_string()))
+        };
+        fn typed<T: serde::de::DeserializeOwned>(object: &Value) -> (String, Arc<T>) {
+            let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+            (
+                name,
+                Arc::new(serde_json::from_value(object.clone()).expect("the right shape")),
+            )
+        }
+        ReplicaSnapshot {
+            index,
+            cliques: self.of_kind("PodClique").filter(mine).map(typed).collect(),
+            groups: self.of_kind("PodCliqueScalingGroup").filter(mine).map(typed).collect(),
+            gangs: self.of_kind("PodGang").filter(mine).map(typed).collect(),
+            services: self.of_kind("Service").filter(mine).map(typed).collect(),
+            autoscalers: self
+                .of_kind("HorizontalPodAutoscaler")
+                .filter(mine)
+                .map(typed)
+                .collect(),
+            pods: self
+                .of_kind("Pod")
+                .filter(mine)
+                .map(|pod| {
+                    let facts = pod_facts(pod);
+                    (facts.name.clone(), Arc::new(facts))
+                })
+                .collect(),
+        }
+    }
+}
+
+fn gang_index(gang: &Value) -> Option<u32> {
+    let set = gang["metadata"]["labels"][labels::PART_OF].as_str()?;
+    let rest = gang["metadata"]["name"]
+        .as_str()?
+        .strip_prefix(set)?
+        .strip_prefix('-')?;
+    rest.split('-').next()?.parse().ok()
+}
+
+fn pod_facts(pod: &Value) -> PodFacts {
+    let text = |pointer: &str| {
+        pod.pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let label = |key: &str| pod["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
+    let ready = pod["status"]["ready"] == true;
+    PodFacts {
+        name: text("/metadata/name"),
+        namespace: text("/metadata/namespace"),
+        uid: text("/metadata/uid"),
+        resource_version: text("/metadata/resourceVersion"),
+        owner_uid: text("/metadata/ownerReferences/0/uid"),
+        clique: label(labels::POD_CLIQUE),
+        index: label(labels::POD_INDEX).parse().ok(),
+        template_hash: label(labels::POD_TEMPLATE_HASH),
+        created: text("/metadata/creationTimestamp").parse().expect("a time"),
+        deleting: pod["metadata"]["deletionTimestamp"].is_string(),
+        finished: pod["status"]["phase"] == "Failed",
+        scheduled: pod["spec"]["nodeName"].is_string(),
+        gated: pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| {
+            gates
+                .iter()
+                .any(|gate| gate["name"] == "grove.io/podgang-pending-creation")
+        }),
+        ready,
+        failing: pod["status"]["stuck"] == true,
+        started: ready,
+    }
+}
+
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::PodCliqueSet => "PodCliqueSet",
+        Kind::PodCliqueScalingGroup => "PodCliqueScalingGroup",
+        Kind::PodClique => "PodClique",
+        Kind::PodGang => "PodGang",
+        Kind::Pod => "Pod",
+        Kind::Service => "Service",
+        Kind::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
+        Kind::Role => "Role",
+        Kind::RoleBinding => "RoleBinding",
+        Kind::ResourceClaim => "ResourceClaim",
+        Kind::ControllerRevision => "ControllerRevision",
+    }
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            target.as_object_mut().expect("an object").remove(key);
+        } else {
+            merge(&mut target[key], value);
+        }
+    }
+}
