@@ -409,10 +409,15 @@ fn without_directives(value: Value) -> Option<Value> {
     Some(match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => return None,
         Value::Object(map) => {
-            let fields = map
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, without_directives(value)?)));
-            Value::Object(fields.collect())
+            let is_directive = |name: &str| {
+                name == RETAIN_KEYS || name.starts_with(ELEMENT_ORDER) || name.starts_with(DELETE_FROM_LIST)
+            };
+            let fields = map.into_iter().filter(|(name, _)| !is_directive(name));
+            Value::Object(
+                fields
+                    .filter_map(|(name, value)| Some((name, without_directives(value)?)))
+                    .collect(),
+            )
         }
         Value::Array(list) => Value::Array(list.into_iter().filter_map(without_directives).collect()),
         scalar => scalar,
