@@ -21,6 +21,7 @@ mod openapi;
 mod openapi_emit;
 pub mod path;
 pub mod prune;
+pub mod resources;
 pub mod rules;
 pub mod strategic;
 mod structural;
@@ -36,6 +37,7 @@ pub use model::{
     SlotDefault, Type,
 };
 pub use prune::{Root, prune, unknown_fields};
+pub use resources::{Resource, Subresource, resource, resource_of_kind, resources};
 pub use rules::{OldSelf, RuleSite, rule_sites};
 pub use strategic::{PatchError, strategic_merge};
 pub use validate::{validate, validate_lists, validate_schema};

@@ -128,7 +128,7 @@ fn custom_resources_without_metadata_in_their_schema() {
         applied["metadata"]["managedFields"][0]["fieldsV1"],
         json!({"f:metadata": expected_metadata, "f:spec": {"f:a": {}}})
     );
-    let only_status = Reach::only_status();
+    let only_status = Reach::custom_status();
     let status = Write {
         subresource: "status",
         reach: &only_status,

@@ -48,8 +48,8 @@ impl Reach {
     }
 
     /// The status endpoint of a custom resource.
-    pub fn only_status() -> Self {
-        Reach::Only(FieldSet::of_fields(&[&["status"]]))
+    pub fn custom_status() -> Self {
+        Reach::Except(FieldSet::of_fields(&[&["metadata"], &["spec"]]))
     }
 
     fn filter(&self, set: &FieldSet) -> FieldSet {
