@@ -5,7 +5,7 @@ use coppice_api::types::PodGangPhase;
 use serde_json::json;
 
 use super::pods::PodNames;
-use super::{CliqueState, Draft, Replica};
+use super::{Draft, Replica};
 use crate::command::{Command, Kind, Urgency, merge_patch};
 use crate::conditions::{self, Verdict};
 use crate::layout::GangLayout;
@@ -23,8 +23,8 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
         let before = stored.status.clone().unwrap_or_default();
         let mut status = before.clone();
         let created = all_exist(replica, gang, pods);
-        let scheduled = lacking(replica, gang, "on nodes", CliqueState::scheduled);
-        let ready = lacking(replica, gang, "ready", CliqueState::ready);
+        let scheduled = lacking(replica, gang, "on nodes", |clique| replica.cliques[clique].scheduled());
+        let ready = lacking(replica, gang, "ready", |clique| replica.cliques[clique].ready());
         status.phase = match (&scheduled, &ready) {
             (Some(_), _) => PodGangPhase::Pending,
             (None, Some(_)) => PodGangPhase::Starting,
@@ -93,14 +93,9 @@ fn all_exist(replica: &Replica<'_>, gang: &GangLayout, pods: &PodNames) -> bool 
 }
 
 /// Which clique lacks how many, in words.
-fn lacking(
-    replica: &Replica<'_>,
-    gang: &GangLayout,
-    what: &str,
-    have: impl Fn(&CliqueState<'_>) -> u32,
-) -> Option<String> {
+fn lacking(replica: &Replica<'_>, gang: &GangLayout, what: &str, have: impl Fn(usize) -> u32) -> Option<String> {
     gang.cliques.iter().find_map(|&index| {
-        let (clique, count) = (&replica.layout.cliques[index], have(&replica.cliques[index]));
+        let (clique, count) = (&replica.layout.cliques[index], have(index));
         (count < clique.min_available).then(|| {
             format!(
                 "{} has {count} of {} needed pods {what}",
