@@ -1,1 +1,5 @@
 //! An embedded Kubernetes API server.
+
+pub mod ports;
+pub mod selector;
+pub mod store;
