@@ -1,5 +1,33 @@
-//! An embedded Kubernetes API server.
+//! An embedded Kubernetes API server: in memory, generic, deterministic.
+//!
+//! The crate is a library without a `main`: [`ApiServer`] is a tower service that `kube::Client` takes directly. It
+//! knows the built-in kinds and custom resources, and none of the project's own.
+//!
+//! The way of a request: `rest` reads it and finds the resource in the `registry`; the resource's `kinds` rules and
+//! `admission` decide what the object becomes; the `store` commits it and tells the watchers. Only `store` has state.
 
+mod admission;
+pub mod auth;
+mod bootstrap;
+mod codec;
+mod core;
+mod discovery;
+mod field;
+mod kinds;
+mod managed;
 pub mod ports;
+mod registry;
+mod rest;
 pub mod selector;
+mod server;
+mod status;
 pub mod store;
+mod subresources;
+mod table;
+mod tree;
+
+pub use discovery::KUBERNETES_VERSION;
+pub use field::{FieldError, FieldErrorKind};
+pub use rest::ApiBody;
+pub use server::{ApiServer, ApiService, Builder};
+pub use status::{ApiError, Cause};

@@ -1,0 +1,150 @@
+//! Reading request bodies: JSON and YAML into trees, exactly.
+//!
+//! Integers stay integers. A key that appears twice keeps its last value, as the real server does, and is reported,
+//! because strict field validation refuses it.
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// A parsed body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    /// The tree.
+    pub value: Value,
+    /// Paths of keys that appear more than once.
+    pub duplicates: Vec<String>,
+}
+
+/// Parses JSON.
+pub fn parse_json(bytes: &[u8]) -> Result<Parsed, String> {
+    let mut duplicates = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Tree { path: String::new(), duplicates: &mut duplicates }
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| error.to_string())?;
+    Ok(Parsed { value, duplicates })
+}
+
+/// Parses YAML (or JSON, which is YAML).
+pub fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    if text.trim_start().starts_with('{') {
+        if let Ok(parsed) = parse_json(bytes) {
+            return Ok(parsed);
+        }
+    }
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    Ok(Parsed { value, duplicates: Vec::new() })
+}
+
+struct Tree<'d> {
+    path: String,
+    duplicates: &'d mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("any JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            let path = format!("{}[{}]", self.path, items.len());
+            let Some(item) = sequence.next_element_seed(Tree { path, duplicates: self.duplicates })? else {
+                return Ok(Value::Array(items));
+            };
+            items.push(item);
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            let path = if self.path.is_empty() { name.clone() } else { format!("{}.{name}", self.path) };
+            if members.contains_key(&name) && !self.duplicates.contains(&path) {
+                self.duplicates.push(path.clone());
+            }
+            let value = access.next_value_seed(Tree { path, duplicates: self.duplicates })?;
+            members.insert(name, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn large_integers_stay_exact() {
+        let parsed = parse_json(br#"{"a": 9007199254740993, "b": -9223372036854775808}"#).unwrap();
+        assert_eq!(parsed.value["a"], json!(9_007_199_254_740_993_i64));
+        assert_eq!(parsed.value["b"], json!(i64::MIN));
+    }
+
+    #[test]
+    fn duplicate_keys_are_reported_with_their_path() {
+        let parsed = parse_json(br#"{"a": [{"b": 1, "b": 2, "b": 3}], "c": 1, "c": 2}"#).unwrap();
+        assert_eq!(parsed.duplicates, ["a[0].b", "c"]);
+        assert_eq!(parsed.value, json!({"a": [{"b": 3}], "c": 2}));
+    }
+
+    #[test]
+    fn yaml_and_json_are_both_read_as_yaml() {
+        assert_eq!(parse_yaml(b"a: 1\nb: [x, \"2\"]\n").unwrap().value, json!({"a": 1, "b": ["x", "2"]}));
+        assert_eq!(parse_yaml(b"{\"a\": 1}").unwrap().value, json!({"a": 1}));
+        assert!(parse_yaml(b"a: [").is_err());
+    }
+
+    #[test]
+    fn broken_json_is_refused() {
+        assert!(parse_json(b"{").is_err());
+        assert!(parse_json(b"{} x").is_err());
+    }
+}

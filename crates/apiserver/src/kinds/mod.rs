@@ -1,0 +1,191 @@
+//! The rules of kinds: what is filled in, what is refused, what is remembered for selecting.
+//!
+//! Every kind has the same life; a [`Kind`] answers the questions in which kinds differ. Built-in kinds have one file
+//! each where they differ much; custom resources answer from their schema. Rules decide on trees and never touch the
+//! store, except through the [`World`] they are shown.
+
+mod builtin;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::field::FieldError;
+use crate::store::Store;
+
+/// What rules may look at beside the object.
+pub struct World<'a> {
+    /// Other objects.
+    pub store: &'a Store,
+    /// The time of the request.
+    pub now: Timestamp,
+}
+
+/// How names of a kind must look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// Lower case, digits, `-` and `.`; up to 253 characters.
+    Subdomain,
+    /// Lower case, digits and `-`; up to 63 characters.
+    Label,
+    /// As `Label`, and starts with a letter.
+    Label1035,
+    /// Anything that fits in a path.
+    PathSegment,
+}
+
+/// Which part of an object a request writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The object, without its status if it has one apart.
+    Main,
+    /// The status.
+    Status,
+    /// Another part, by name; its handler has restricted the change already.
+    Other(&'static str),
+}
+
+/// The answers of one kind.
+pub trait Kind: Send + Sync {
+    /// Whether `status` is written apart from the rest.
+    fn has_status(&self) -> bool;
+
+    /// Whether `metadata.generation` counts changes.
+    fn has_generation(&self) -> bool;
+
+    /// How names must look.
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    /// Whether PUT works without a resourceVersion.
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Whether PUT creates an object that is not there.
+    fn allows_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether a write of the status may also change metadata.
+    fn status_write_keeps_metadata(&self) -> bool {
+        false
+    }
+
+    /// Drops fields the kind does not know; returns their paths.
+    fn prune(&self, _object: &mut Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Complaints about values of the wrong type, before anything else is looked at.
+    fn check_types(&self, _object: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Fills in what is left out.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Objects written before this revision may lack defaults that exist now, and get them when they are read.
+    fn defaults_changed_at(&self) -> u64 {
+        0
+    }
+
+    /// Fills in what depends on other objects (priority classes, service accounts) when an object is created.
+    fn admit_create(&self, _object: &mut Value, _world: &World<'_>) -> Result<(), AdmissionRefusal> {
+        Ok(())
+    }
+
+    /// Sets what only the server may set on a new object.
+    fn prepare_create(&self, _object: &mut Value, _world: &World<'_>) {}
+
+    /// Restores what a write may not touch.
+    fn prepare_update(&self, _object: &mut Value, _old: &Value, _part: Part) {}
+
+    /// Complaints about an object.
+    fn validate(&self, _object: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Complaints about a change, beside those about the object.
+    fn validate_update(&self, _object: &Value, _old: &Value, _part: Part) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// The paths field selectors may use, beside `metadata.name` and `metadata.namespace`.
+    fn selectable_fields(&self) -> &[&str] {
+        &[]
+    }
+
+    /// Whether the change counts in `metadata.generation`.
+    fn counts_as_generation(&self, object: &Value, old: &Value) -> bool {
+        let content = |value: &Value| {
+            let mut content = value.as_object().cloned().unwrap_or_default();
+            content.remove("metadata");
+            if self.has_status() {
+                content.remove("status");
+            }
+            content
+        };
+        content(object) != content(old)
+    }
+
+    /// The grace period a deletion gets, if deletion of this object waits for anyone.
+    fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Changes an object that starts to wait for its removal.
+    fn mark_deleting(&self, _object: &mut Value) {}
+
+    /// Why this object may not be deleted, if so.
+    fn refuses_deletion(&self, _object: &Value) -> Option<String> {
+        None
+    }
+
+    /// The state after a strategic merge patch.
+    fn strategic_merge(&self, _object: &Value, _patch: &Value) -> Result<Value, String> {
+        Err("strategic merge patches are not supported for this kind".to_owned())
+    }
+
+    /// Warnings to send back with a write.
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Why built-in admission refuses an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdmissionRefusal(pub String);
+
+/// The values of an object's selectable fields.
+pub fn selectable_values(rules: &dyn Kind, object: &Value) -> Vec<(Box<str>, Box<str>)> {
+    rules
+        .selectable_fields()
+        .iter()
+        .map(|path| ((*path).into(), text_at(object, path).into()))
+        .collect()
+}
+
+/// The text at a dotted path; other scalars as text, nothing for what is absent.
+fn text_at(object: &Value, path: &str) -> String {
+    let mut value = object;
+    for step in path.split('.') {
+        match value.get(step) {
+            Some(next) => value = next,
+            None => return String::new(),
+        }
+    }
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The rules of a built-in kind.
+pub fn rules_for(group: &str, version: &str, kind: &str) -> Arc<dyn Kind> {
+    builtin::rules_for(group, version, kind)
+}

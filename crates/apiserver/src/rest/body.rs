@@ -1,0 +1,142 @@
+//! From the bytes of a request to a tree that may be worked on.
+
+use http::header::CONTENT_TYPE;
+use serde_json::Value;
+
+use super::Call;
+use super::query::FieldValidation;
+use crate::codec::{self, Parsed};
+use crate::status::ApiError;
+use crate::tree::{meta_mut, meta_text};
+
+/// The media types of whole objects.
+const ACCEPTED: &str = "application/json, application/yaml";
+
+impl Call {
+    /// The media type of the body, without parameters.
+    pub(super) fn content_type(&self) -> &str {
+        let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim()
+    }
+
+    /// The object in the body, in this resource's view, without unknown fields.
+    pub(crate) fn object_from_body(&self) -> Result<Value, ApiError> {
+        let parsed = self.parse_body()?;
+        self.read_object(parsed)
+    }
+
+    fn parse_body(&self) -> Result<Parsed, ApiError> {
+        let parsed = match self.content_type() {
+            "" | "application/json" => codec::parse_json(&self.body),
+            "application/yaml" => codec::parse_yaml(&self.body),
+            _ => return Err(ApiError::unsupported_media_type(ACCEPTED)),
+        };
+        parsed.map_err(|error| {
+            ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse \
+                 error: {error}",
+                self.served.kind
+            ))
+        })
+    }
+
+    /// Checks a parsed object's type and fields.
+    pub(super) fn read_object(&self, parsed: Parsed) -> Result<Value, ApiError> {
+        let mut object = parsed.value;
+        if !object.is_object() {
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): the body is not a JSON object",
+                self.served.kind
+            )));
+        }
+        self.check_kind(&mut object)?;
+        self.check_fields(&mut object, parsed.duplicates)?;
+        Ok(object)
+    }
+
+    /// Built-in kinds may leave out `apiVersion` and `kind`, custom resources may not; neither may be wrong.
+    fn check_kind(&self, object: &mut Value) -> Result<(), ApiError> {
+        let expected = self.served.api_version();
+        let given = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind) = (given("apiVersion"), given("kind"));
+        if self.served.custom {
+            for (name, value) in [("Kind", &kind), ("apiVersion", &api_version)] {
+                if value.is_empty() {
+                    return Err(ApiError::bad_request(format!("Object '{name}' is missing in '{object}'")));
+                }
+            }
+        }
+        if !api_version.is_empty() && api_version != expected {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if !kind.is_empty() && kind != *self.served.kind {
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version {:?} cannot be handled as a {}: the kind in the data does not match the kind of \
+                 the resource",
+                self.served.version, self.served.kind
+            )));
+        }
+        object["apiVersion"] = Value::String(expected);
+        object["kind"] = Value::String(self.served.kind.to_string());
+        Ok(())
+    }
+
+    /// Drops unknown fields; they and duplicate ones are warned about or refused, as the client asked.
+    pub(super) fn check_fields(&self, object: &mut Value, duplicates: Vec<String>) -> Result<(), ApiError> {
+        if let Some(metadata) = object.get("metadata") {
+            if !metadata.is_object() && !metadata.is_null() {
+                return Err(self.wrong_type("metadata: an object is needed"));
+            }
+        }
+        self.served.rules.check_types(object).map_err(|error| self.wrong_type(&error))?;
+        let unknown = self.served.rules.prune(object);
+        let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
+        let complaints: Vec<String> =
+            duplicates.chain(unknown.iter().map(|path| format!("unknown field {path:?}"))).collect();
+        match self.options.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => complaints.into_iter().for_each(|complaint| self.warn(complaint)),
+            FieldValidation::Strict if complaints.is_empty() => {}
+            FieldValidation::Strict => {
+                let subject = if self.served.custom { "" } else { &*self.served.kind };
+                let listed = complaints.join(", ");
+                return Err(ApiError::bad_request(if subject.is_empty() {
+                    format!("strict decoding error: {listed}")
+                } else {
+                    format!(
+                        "{subject} in version {:?} cannot be handled as a {subject}: strict decoding error: {listed}",
+                        self.served.version
+                    )
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong_type(&self, error: &str) -> ApiError {
+        let kind = &self.served.kind;
+        ApiError::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {kind}: json: cannot unmarshal {error}",
+            self.served.version
+        ))
+    }
+
+    /// Gives the object the namespace of the path, and refuses another one.
+    pub(crate) fn settle_namespace(&self, object: &mut Value) -> Result<(), ApiError> {
+        let given = meta_text(object, "namespace").to_owned();
+        let expected = if self.served.namespaced { self.path.namespace.as_str() } else { "" };
+        if !given.is_empty() && given != expected {
+            return Err(ApiError::bad_request(format!(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )));
+        }
+        if expected.is_empty() {
+            meta_mut(object).remove("namespace");
+        } else {
+            meta_mut(object).insert("namespace".into(), expected.into());
+        }
+        Ok(())
+    }
+}

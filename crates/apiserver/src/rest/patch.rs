@@ -1,0 +1,144 @@
+//! PATCH: four languages for one thing, a new state made from the current one.
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::{Call, Reply};
+use crate::codec::{self, Parsed};
+use crate::kinds::Part;
+use crate::managed::Writer;
+use crate::status::ApiError;
+use crate::tree::{meta_mut, meta_text};
+
+/// The media types of patches.
+const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
+const ACCEPTED_CUSTOM: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
+/// How a patch is to be read.
+enum Language {
+    Json(json_patch::Patch),
+    Merge(Value),
+    Strategic(Value),
+}
+
+impl Call {
+    /// PATCH on an object or its status.
+    pub(super) async fn patch(&self, part: Part) -> Result<Reply, ApiError> {
+        if self.content_type() == "application/apply-patch+yaml" {
+            return self.apply(part).await;
+        }
+        let (language, duplicates) = self.read_patch()?;
+        let decide = |current: &Value| self.patched(&language, current, duplicates.clone());
+        let outcome = self.modify(part, &decide, &Writer::update(self)).await?;
+        self.show(StatusCode::OK, &outcome)
+    }
+
+    fn read_patch(&self) -> Result<(Language, Vec<String>), ApiError> {
+        let broken = |error: String| ApiError::bad_request(format!("error decoding patch: {error}"));
+        let parse = || codec::parse_json(&self.body).map_err(broken);
+        match self.content_type() {
+            "application/json-patch+json" => {
+                let patch = serde_json::from_slice(&self.body).map_err(|error| broken(error.to_string()))?;
+                Ok((Language::Json(patch), Vec::new()))
+            }
+            "application/merge-patch+json" => {
+                let Parsed { value, duplicates } = parse()?;
+                Ok((Language::Merge(object_patch(value)?), duplicates))
+            }
+            "application/strategic-merge-patch+json" if !self.served.custom => {
+                let Parsed { value, duplicates } = parse()?;
+                Ok((Language::Strategic(object_patch(value)?), duplicates))
+            }
+            _ => Err(ApiError::unsupported_media_type(if self.served.custom { ACCEPTED_CUSTOM } else { ACCEPTED })),
+        }
+    }
+
+    fn patched(&self, language: &Language, current: &Value, duplicates: Vec<String>) -> Result<Value, ApiError> {
+        let mut object = current.clone();
+        match language {
+            Language::Json(patch) => json_patch::patch(&mut object, patch).map_err(|error| {
+                ApiError::new(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "Invalid",
+                    format!("the server rejected our request due to an error in our request: {error}"),
+                )
+            })?,
+            Language::Merge(patch) => json_patch::merge(&mut object, patch),
+            Language::Strategic(patch) => {
+                object = self.served.rules.strategic_merge(&object, patch).map_err(ApiError::bad_request)?;
+            }
+        }
+        self.check_patched(&object, current)?;
+        self.check_fields(&mut object, duplicates)?;
+        Ok(object)
+    }
+
+    /// A patch may not turn the object into another one.
+    fn check_patched(&self, object: &Value, current: &Value) -> Result<(), ApiError> {
+        if !object.is_object() {
+            return Err(ApiError::bad_request("the patch does not leave an object"));
+        }
+        for name in ["apiVersion", "kind"] {
+            if object.get(name) != current.get(name) {
+                return Err(ApiError::bad_request(format!("the patch may not change {name}")));
+            }
+        }
+        let (new, old) = (meta_text(object, "name"), meta_text(current, "name"));
+        if new != old {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({new}) does not match the name on the URL ({old})"
+            )));
+        }
+        let (new, old) = (meta_text(object, "namespace"), meta_text(current, "namespace"));
+        if !new.is_empty() && new != old {
+            return Err(ApiError::bad_request(format!(
+                "the namespace of the object ({new}) does not match the namespace on the request ({old})"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Server-side apply: creates what is not there.
+    async fn apply(&self, part: Part) -> Result<Reply, ApiError> {
+        let parsed = codec::parse_yaml(&self.body)
+            .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+        if self.options.field_manager.is_empty() {
+            let text = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
+            return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text));
+        }
+        let mut applied = self.read_object(parsed)?;
+        if meta_text(&applied, "name").is_empty() {
+            meta_mut(&mut applied).insert("name".into(), self.path.name.as_str().into());
+        }
+        self.settle_namespace(&mut applied)?;
+        let writer = Writer::apply(self, applied.clone());
+        loop {
+            if self.core.store.get(&self.served.id, &self.key()).is_none() {
+                return self.apply_new(part, &applied, &writer).await;
+            }
+            let decide = |current: &Value| writer.merge(self, current);
+            match self.modify(part, &decide, &writer).await {
+                // Deleted between the two looks: apply creates it again.
+                Err(error) if error.reason() == "NotFound" && part == Part::Main => {}
+                result => return self.show(StatusCode::OK, &result?),
+            }
+        }
+    }
+
+    async fn apply_new(&self, part: Part, applied: &Value, writer: &Writer) -> Result<Reply, ApiError> {
+        if part != Part::Main {
+            return Err(self.not_found());
+        }
+        if !meta_text(applied, "uid").is_empty() || !meta_text(applied, "resourceVersion").is_empty() {
+            let why = "uid mismatch: the provided object specified a uid or resourceVersion, and no existing object was found";
+            return Err(ApiError::conflict(self.served.about(), &self.path.name, why));
+        }
+        let outcome = self.create_object(applied.clone(), writer).await?;
+        self.show(StatusCode::CREATED, &outcome)
+    }
+}
+
+fn object_patch(patch: Value) -> Result<Value, ApiError> {
+    if patch.is_object() { Ok(patch) } else { Err(ApiError::bad_request("error decoding patch: the patch is not an object")) }
+}

@@ -1,0 +1,158 @@
+//! The options of a request, read from its query.
+
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::ApiError;
+
+/// How unknown and duplicate fields in a body are treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Dropped in silence.
+    Ignore,
+    /// Dropped with a warning.
+    #[default]
+    Warn,
+    /// Refused.
+    Strict,
+}
+
+/// All options; each verb reads its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Options {
+    pub watch: bool,
+    pub label_selector: LabelSelector,
+    pub field_selector: FieldSelector,
+    pub limit: usize,
+    pub continue_token: String,
+    pub resource_version: String,
+    pub resource_version_match: String,
+    pub allow_watch_bookmarks: bool,
+    pub send_initial_events: Option<bool>,
+    pub timeout_seconds: Option<u64>,
+    pub dry_run: bool,
+    pub field_manager: String,
+    pub field_validation: FieldValidation,
+    pub force: bool,
+    pub grace_period_seconds: Option<i64>,
+    pub propagation_policy: Option<String>,
+    pub orphan_dependents: Option<bool>,
+    pub include_object: String,
+    pub ignore_store_read_error_with_cluster_breaking_potential: Option<bool>,
+}
+
+impl Options {
+    /// Reads a query string.
+    pub fn parse(query: &str) -> Result<Self, ApiError> {
+        let mut options = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            options.set(&name, &value)?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
+        match name {
+            "watch" => self.watch = boolean(value),
+            "labelSelector" => {
+                self.label_selector = LabelSelector::parse(value).map_err(|error| {
+                    ApiError::bad_request(format!("unable to parse requirement: {error}"))
+                })?;
+            }
+            "fieldSelector" => {
+                self.field_selector = FieldSelector::parse(value).map_err(ApiError::bad_request)?;
+            }
+            "limit" => self.limit = number::<i64>(name, value)?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0),
+            "continue" => value.clone_into(&mut self.continue_token),
+            "resourceVersion" => value.clone_into(&mut self.resource_version),
+            "resourceVersionMatch" => value.clone_into(&mut self.resource_version_match),
+            "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(value),
+            "sendInitialEvents" => self.send_initial_events = Some(boolean(value)),
+            "timeoutSeconds" => {
+                self.timeout_seconds = number::<i64>(name, value)?.and_then(|seconds| u64::try_from(seconds).ok());
+            }
+            "dryRun" => match value {
+                "All" => self.dry_run = true,
+                "" => {}
+                other => {
+                    let detail = format!("invalid dryRun value {other:?}: supported values: \"All\"");
+                    return Err(ApiError::bad_request(detail));
+                }
+            },
+            "fieldManager" => self.field_manager = check_manager(value)?,
+            "fieldValidation" => {
+                self.field_validation = match value {
+                    "" | "Warn" => FieldValidation::Warn,
+                    "Ignore" => FieldValidation::Ignore,
+                    "Strict" => FieldValidation::Strict,
+                    other => {
+                        let text = format!("fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
+                        return Err(ApiError::bad_request(text));
+                    }
+                }
+            }
+            "force" => self.force = boolean(value),
+            "gracePeriodSeconds" => self.grace_period_seconds = number(name, value)?,
+            "propagationPolicy" => self.propagation_policy = Some(value.to_owned()),
+            "orphanDependents" => self.orphan_dependents = Some(boolean(value)),
+            "includeObject" => value.clone_into(&mut self.include_object),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Query booleans: anything but a clear no is a yes, as Go's conversion has it.
+fn boolean(value: &str) -> bool {
+    !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
+}
+
+fn number<N: std::str::FromStr>(name: &str, value: &str) -> Result<Option<N>, ApiError> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    value
+        .parse()
+        .map(Some)
+        .map_err(|_| ApiError::bad_request(format!("{name}: parsing {value:?}: invalid syntax, an integer is needed")))
+}
+
+fn check_manager(value: &str) -> Result<String, ApiError> {
+    if value.len() > 128 {
+        return Err(ApiError::bad_request("fieldManager: Too long: may not be more than 128 bytes"));
+    }
+    Ok(value.to_owned())
+}
+
+/// A decimal revision; empty and "0" mean none.
+pub fn revision(text: &str) -> Result<Option<u64>, ApiError> {
+    match text {
+        "" | "0" => Ok(None),
+        digits => digits.parse().map(Some).map_err(|_| {
+            ApiError::bad_request(format!("invalid resourceVersion {digits:?}: strconv.ParseUint: parsing {digits:?}: invalid syntax"))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_clients_send() {
+        let options =
+            Options::parse("watch=true&labelSelector=a%3Db&limit=500&resourceVersion=12&timeoutSeconds=30").unwrap();
+        assert!(options.watch);
+        assert_eq!((options.limit, options.timeout_seconds), (500, Some(30)));
+        assert_eq!(revision(&options.resource_version), Ok(Some(12)));
+        assert!(!Options::parse("watch=false").unwrap().watch);
+        assert!(Options::parse("watch=").unwrap().watch);
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_read() {
+        for query in ["labelSelector=a%20b", "fieldSelector=x", "limit=many", "dryRun=Some", "fieldValidation=Maybe"] {
+            assert!(Options::parse(query).is_err(), "{query}");
+        }
+        assert!(revision("x").is_err());
+    }
+}

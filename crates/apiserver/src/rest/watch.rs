@@ -1,0 +1,200 @@
+//! Watches over HTTP: one line of JSON per event, bookmarks, an end.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::list::partial;
+use super::query::revision;
+use super::{Call, Form, Reply, view};
+use crate::selector::FieldSelector;
+use crate::status::ApiError;
+use crate::store::{Delivery, EventType, Object, StartFrom, Watch, WatchError, frame};
+use crate::table;
+
+/// A watch without `timeoutSeconds` ends after this.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
+/// How often a watcher that allows it learns the current revision.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+impl Call {
+    /// GET with `watch`.
+    pub(super) fn watch(self) -> Result<Reply, ApiError> {
+        let mut selection = self.selection()?;
+        if !self.path.name.is_empty() {
+            selection.fields = FieldSelector::name(&self.path.name);
+        }
+        let (start, initial) = self.watch_start()?;
+        let mut watch =
+            self.core.store.watch(&self.served.id, selection, start).map_err(|error| watch_error(&error))?;
+        let mut lines = VecDeque::new();
+        let mut shaper = Shaper { headers: true };
+        if initial != Initial::None {
+            for object in watch.take_initial() {
+                lines.push_back(shaper.line(&self, EventType::Added, &object));
+            }
+        }
+        if initial == Initial::EventsThenBookmark && self.options.allow_watch_bookmarks {
+            lines.push_back(self.bookmark(watch.started_at(), true));
+        }
+        let timeout = self.options.timeout_seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+        let now = Instant::now();
+        let state = Running {
+            call: self,
+            watch,
+            shaper,
+            lines,
+            deadline: now + timeout,
+            next_bookmark: now + BOOKMARK_INTERVAL,
+            ended: false,
+        };
+        let events = stream::unfold(state, |mut state| async move {
+            let line = state.next_chunk().await?;
+            Some((Ok::<_, Infallible>(Frame::data(line)), state))
+        });
+        Ok(Reply::stream(StreamBody::new(events).boxed_unsync()))
+    }
+
+    /// Where the watch begins and what it tells first.
+    fn watch_start(&self) -> Result<(StartFrom, Initial), ApiError> {
+        let wanted = revision(&self.options.resource_version)?;
+        match (self.options.send_initial_events, wanted) {
+            (Some(true), wanted) => {
+                if self.options.resource_version_match != "NotOlderThan" {
+                    return Err(ApiError::bad_request(
+                        "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                    ));
+                }
+                let current = self.core.store.revision();
+                match wanted {
+                    Some(wanted) if wanted > current => Err(ApiError::revision_too_large(wanted, current)),
+                    _ => Ok((StartFrom::CurrentState, Initial::EventsThenBookmark)),
+                }
+            }
+            (_, Some(wanted)) => Ok((StartFrom::Revision(wanted), Initial::None)),
+            (Some(false), None) => Ok((StartFrom::CurrentState, Initial::None)),
+            (None, None) => Ok((StartFrom::CurrentState, Initial::Events)),
+        }
+    }
+
+    fn bookmark(&self, revision: u64, initial_events_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial_events_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = match self.answer.form {
+            Form::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            _ => json!({"kind": &*self.served.kind, "apiVersion": self.served.api_version(), "metadata": metadata}),
+        };
+        line_of("BOOKMARK", &object)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Initial {
+    None,
+    Events,
+    EventsThenBookmark,
+}
+
+/// Gives events the form the client asked for.
+struct Shaper {
+    /// Whether the next table still needs its columns.
+    headers: bool,
+}
+
+impl Shaper {
+    fn line(&mut self, call: &Call, event: EventType, object: &Object) -> Bytes {
+        match call.answer.form {
+            Form::Table => {
+                let value = view::shown_value(&call.served, object);
+                let metadata = json!({"resourceVersion": object.revision().to_string()});
+                let options = table::TableOptions { headers: self.headers, ..call.table_options() };
+                self.headers = false;
+                let table = table::table(&call.served, std::slice::from_ref(&value), metadata, &options);
+                line_of(event.as_str(), &table)
+            }
+            Form::Metadata => line_of(event.as_str(), &partial(view::shown_value(&call.served, object))),
+            _ => frame(event.as_str(), &view::shown(&call.served, object)),
+        }
+    }
+
+    fn delivery(&mut self, call: &Call, delivery: &Delivery) -> Bytes {
+        let plain = call.answer.form == Form::Whole
+            && view::is_storage_view(&call.served)
+            && delivery.commit.revision() >= call.served.rules.defaults_changed_at();
+        if plain {
+            return delivery.commit.frame(delivery.event);
+        }
+        self.line(call, delivery.event, delivery.object())
+    }
+}
+
+struct Running {
+    call: Call,
+    watch: Watch,
+    shaper: Shaper,
+    lines: VecDeque<Bytes>,
+    deadline: Instant,
+    next_bookmark: Instant,
+    ended: bool,
+}
+
+impl Running {
+    /// The next piece of the stream; `None` at its end.
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Some(line);
+            }
+            if self.ended {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.deadline) => return None,
+                deliveries = self.watch.next() => self.take(deliveries),
+                () = tokio::time::sleep_until(self.next_bookmark), if self.call.options.allow_watch_bookmarks => {
+                    self.next_bookmark += BOOKMARK_INTERVAL;
+                    return Some(self.call.bookmark(self.watch.position(), false));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, deliveries: Result<Vec<Delivery>, WatchError>) {
+        match deliveries {
+            Ok(deliveries) => {
+                for delivery in &deliveries {
+                    let line = self.shaper.delivery(&self.call, delivery);
+                    self.lines.push_back(line);
+                }
+            }
+            Err(error) => {
+                self.lines.push_back(line_of("ERROR", &watch_error(&error).to_value()));
+                self.ended = true;
+            }
+        }
+    }
+}
+
+fn line_of(event: &str, object: &Value) -> Bytes {
+    let object = serde_json::to_vec(object).expect("trees always serialise");
+    frame(event, &object)
+}
+
+fn watch_error(error: &WatchError) -> ApiError {
+    match *error {
+        WatchError::Expired { .. } => ApiError::expired(error.to_string()),
+        WatchError::Future { position, current } => ApiError::revision_too_large(position, current),
+    }
+}

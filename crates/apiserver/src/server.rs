@@ -1,0 +1,156 @@
+//! The server as its users hold it: built once, cloned freely, served over sockets or called in process.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tower::Service;
+
+use crate::auth::{AllowEverything, Authenticator, Authorizer, TrustEveryone};
+use crate::core::Core;
+use crate::ports::{Clock, Identities, SystemClock};
+use crate::rest::{self, ApiBody};
+use crate::store::{DEFAULT_HISTORY_LIMIT, Store};
+
+/// An embedded Kubernetes API server.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), kube::Error> {
+/// use coppice_apiserver::ApiServer;
+///
+/// let server = ApiServer::builder().seed(1).build();
+/// let client = kube::Client::new(server.service(), "default");
+/// let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(client);
+/// assert!(namespaces.get_opt("default").await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ApiServer {
+    core: Arc<Core>,
+}
+
+/// Builds an [`ApiServer`].
+pub struct Builder {
+    clock: Arc<dyn Clock>,
+    seed: Option<u64>,
+    history_limit: usize,
+    authenticator: Arc<dyn Authenticator>,
+    authorizer: Arc<dyn Authorizer>,
+}
+
+impl Builder {
+    /// Where timestamps come from; the machine's clock unless set.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Makes uids and generated names a function of the seed and the order of requests.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How many commits of each resource watchers and paged lists can go back.
+    #[must_use]
+    pub fn history_limit(mut self, commits: usize) -> Self {
+        self.history_limit = commits;
+        self
+    }
+
+    /// Who is asked about the sender of a request.
+    #[must_use]
+    pub fn authenticator(mut self, authenticator: impl Authenticator) -> Self {
+        self.authenticator = Arc::new(authenticator);
+        self
+    }
+
+    /// Who is asked whether a request may be carried out.
+    #[must_use]
+    pub fn authorizer(mut self, authorizer: impl Authorizer) -> Self {
+        self.authorizer = Arc::new(authorizer);
+        self
+    }
+
+    /// The server, with the objects every cluster has (namespaces, system priority classes).
+    pub fn build(self) -> ApiServer {
+        let core = Core {
+            store: Store::new(self.history_limit),
+            clock: self.clock,
+            identities: self.seed.map_or_else(Identities::from_entropy, Identities::seeded),
+            authenticator: self.authenticator,
+            authorizer: self.authorizer,
+            registry: Core::builtin_registry(),
+        };
+        crate::bootstrap::create_initial_objects(&core);
+        ApiServer { core: Arc::new(core) }
+    }
+}
+
+impl ApiServer {
+    /// Starts building a server.
+    pub fn builder() -> Builder {
+        Builder {
+            clock: Arc::new(SystemClock),
+            seed: None,
+            history_limit: DEFAULT_HISTORY_LIMIT,
+            authenticator: Arc::new(TrustEveryone),
+            authorizer: Arc::new(AllowEverything),
+        }
+    }
+
+    /// The server as a tower service over any body; `kube::Client::new` takes it as it is.
+    pub fn service(&self) -> ApiService {
+        ApiService { core: self.core.clone() }
+    }
+
+    /// The store, for observers.
+    pub fn store(&self) -> &Store {
+        &self.core.store
+    }
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ApiServer").field("store", &self.core.store).finish_non_exhaustive()
+    }
+}
+
+/// The server as a tower service. Never fails and is always ready.
+#[derive(Clone)]
+pub struct ApiService {
+    core: Arc<Core>,
+}
+
+impl<B> Service<Request<B>> for ApiService
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<ApiBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let core = self.core.clone();
+        Box::pin(async move { Ok(rest::handle(core, request).await) })
+    }
+}
+
+impl std::fmt::Debug for ApiService {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("ApiService")
+    }
+}

@@ -1,0 +1,115 @@
+//! Small helpers to read and write object trees.
+
+use serde_json::{Map, Value};
+
+/// A text inside `metadata`, empty when absent.
+pub(crate) fn meta_text<'a>(object: &'a Value, name: &str) -> &'a str {
+    object.get("metadata").and_then(|metadata| metadata.get(name)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A value inside `metadata`.
+pub(crate) fn meta<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    object.get("metadata").and_then(|metadata| metadata.get(name)).filter(|value| !value.is_null())
+}
+
+/// `metadata`, made when absent.
+pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
+    object_mut(object, "metadata")
+}
+
+/// The object at `name`, made when absent or something else.
+pub(crate) fn object_mut<'a>(parent: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
+    if !parent.is_object() {
+        *parent = Value::Object(Map::new());
+    }
+    let members = parent.as_object_mut().expect("made an object above");
+    let member = members.entry(name).or_insert(Value::Null);
+    if !member.is_object() {
+        *member = Value::Object(Map::new());
+    }
+    member.as_object_mut().expect("made an object above")
+}
+
+/// Copies a member from one tree to another, or removes it there when the source has none.
+pub(crate) fn carry(name: &str, from: &Value, to: &mut Value) {
+    let Some(to) = to.as_object_mut() else { return };
+    match from.get(name) {
+        Some(value) => to.insert(name.to_owned(), value.clone()),
+        None => to.remove(name),
+    };
+}
+
+/// Copies a member of `metadata`, or removes it when the source has none.
+pub(crate) fn carry_meta(name: &str, from: &Value, to: &mut Value) {
+    match meta(from, name) {
+        Some(value) => meta_mut(to).insert(name.to_owned(), value.clone()),
+        None => meta_mut(to).remove(name),
+    };
+}
+
+/// `metadata.finalizers`.
+pub(crate) fn finalizers(object: &Value) -> Vec<String> {
+    let list = meta(object, "finalizers").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Whether the object waits for its removal.
+pub(crate) fn is_deleting(object: &Value) -> bool {
+    meta(object, "deletionTimestamp").is_some()
+}
+
+/// `metadata.generation`, 0 when absent.
+pub(crate) fn generation(object: &Value) -> i64 {
+    meta(object, "generation").and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Whether two states are the same but for the resourceVersion.
+pub(crate) fn same_content(left: &Value, right: &Value) -> bool {
+    let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else { return false };
+    let without_revision = |metadata: Option<&Value>| {
+        let mut metadata = metadata.and_then(Value::as_object).cloned().unwrap_or_default();
+        metadata.remove("resourceVersion");
+        metadata
+    };
+    left.len() == right.len()
+        && left.iter().all(|(name, value)| match right.get(name) {
+            Some(other) if name == "metadata" => without_revision(Some(value)) == without_revision(Some(other)),
+            Some(other) => value == other,
+            None => false,
+        })
+}
+
+/// Removes empty objects, arrays and nulls from `metadata`, as the typed metadata of the real server does.
+pub(crate) fn tidy_meta(object: &mut Value) {
+    meta_mut(object).retain(|name, value| match value {
+        Value::Null => false,
+        Value::Object(members) => !members.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::String(text) => !text.is_empty() || name == "creationTimestamp",
+        Value::Number(number) => name != "generation" || number.as_i64() != Some(0),
+        Value::Bool(_) => true,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn content_ignores_only_the_revision() {
+        let left = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": 1});
+        assert!(same_content(&left, &json!({"metadata": {"name": "a", "resourceVersion": "2"}, "spec": 1})));
+        assert!(!same_content(&left, &json!({"metadata": {"name": "b"}, "spec": 1})));
+        assert!(!same_content(&left, &json!({"metadata": {"name": "a"}, "spec": 2})));
+        assert!(!same_content(&left, &json!({"metadata": {"name": "a"}})));
+    }
+
+    #[test]
+    fn metadata_is_tidied() {
+        let mut object = json!({"metadata": {"name": "a", "labels": {}, "finalizers": [], "selfLink": "", "uid": null}});
+        tidy_meta(&mut object);
+        assert_eq!(object, json!({"metadata": {"name": "a"}}));
+    }
+}
