@@ -43,11 +43,15 @@ fn namespace(name: &str) -> Value {
 
 fn create(core: &Core, group: &str, plural: &str, mut object: Value) {
     let registry = core.registry();
-    let served = registry.find_resource(group, plural).expect("initial objects are of built-in kinds");
+    let served = registry
+        .find_resource(group, plural)
+        .expect("initial objects are of built-in kinds");
     let metadata = meta_mut(&mut object);
     metadata.insert("uid".into(), json!(core.identities.uid()));
     metadata.insert("creationTimestamp".into(), json!(format_time(core.clock.now())));
     let key = Key::new(meta_text(&object, "namespace"), meta_text(&object, "name"));
     let draft = Draft::new(&object, selectable_values(&*served.rules, &object));
-    core.store.put(&served.id, &key, Expect::Absent, draft).expect("the store is empty at the start");
+    core.store
+        .put(&served.id, &key, Expect::Absent, draft)
+        .expect("the store is empty at the start");
 }

@@ -8,34 +8,40 @@ use serde_json::{Map, Number, Value};
 
 /// A parsed body.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parsed {
+pub(crate) struct Parsed {
     /// The tree.
-    pub value: Value,
+    pub(crate) value: Value,
     /// Paths of keys that appear more than once.
-    pub duplicates: Vec<String>,
+    pub(crate) duplicates: Vec<String>,
 }
 
 /// Parses JSON.
-pub fn parse_json(bytes: &[u8]) -> Result<Parsed, String> {
+pub(crate) fn parse_json(bytes: &[u8]) -> Result<Parsed, String> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Tree { path: String::new(), duplicates: &mut duplicates }
-        .deserialize(&mut deserializer)
-        .and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| error.to_string())?;
+    let value = Tree {
+        path: String::new(),
+        duplicates: &mut duplicates,
+    }
+    .deserialize(&mut deserializer)
+    .and_then(|value| deserializer.end().map(|()| value))
+    .map_err(|error| error.to_string())?;
     Ok(Parsed { value, duplicates })
 }
 
 /// Parses YAML (or JSON, which is YAML).
-pub fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
+pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    if text.trim_start().starts_with('{') {
-        if let Ok(parsed) = parse_json(bytes) {
-            return Ok(parsed);
-        }
+    if text.trim_start().starts_with('{')
+        && let Ok(parsed) = parse_json(bytes)
+    {
+        return Ok(parsed);
     }
     let value: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-    Ok(Parsed { value, duplicates: Vec::new() })
+    Ok(Parsed {
+        value,
+        duplicates: Vec::new(),
+    })
 }
 
 struct Tree<'d> {
@@ -94,7 +100,11 @@ impl<'de> Visitor<'de> for Tree<'_> {
         let mut items = Vec::new();
         loop {
             let path = format!("{}[{}]", self.path, items.len());
-            let Some(item) = sequence.next_element_seed(Tree { path, duplicates: self.duplicates })? else {
+            let Some(item) = sequence.next_element_seed(Tree {
+                path,
+                duplicates: self.duplicates,
+            })?
+            else {
                 return Ok(Value::Array(items));
             };
             items.push(item);
@@ -104,11 +114,18 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut members = Map::new();
         while let Some(name) = access.next_key::<String>()? {
-            let path = if self.path.is_empty() { name.clone() } else { format!("{}.{name}", self.path) };
+            let path = if self.path.is_empty() {
+                name.clone()
+            } else {
+                format!("{}.{name}", self.path)
+            };
             if members.contains_key(&name) && !self.duplicates.contains(&path) {
                 self.duplicates.push(path.clone());
             }
-            let value = access.next_value_seed(Tree { path, duplicates: self.duplicates })?;
+            let value = access.next_value_seed(Tree {
+                path,
+                duplicates: self.duplicates,
+            })?;
             members.insert(name, value);
         }
         Ok(Value::Object(members))
@@ -137,7 +154,10 @@ mod tests {
 
     #[test]
     fn yaml_and_json_are_both_read_as_yaml() {
-        assert_eq!(parse_yaml(b"a: 1\nb: [x, \"2\"]\n").unwrap().value, json!({"a": 1, "b": ["x", "2"]}));
+        assert_eq!(
+            parse_yaml(b"a: 1\nb: [x, \"2\"]\n").unwrap().value,
+            json!({"a": 1, "b": ["x", "2"]})
+        );
         assert_eq!(parse_yaml(b"{\"a\": 1}").unwrap().value, json!({"a": 1}));
         assert!(parse_yaml(b"a: [").is_err());
     }

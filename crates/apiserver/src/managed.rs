@@ -24,9 +24,8 @@ impl Writer {
 
     /// The state after applying to `current`.
     pub(crate) fn merge(&self, _call: &Call, _current: &Value) -> Result<Value, ApiError> {
-        match self.applied {
-            _ => Err(ApiError::not_implemented("server-side apply")),
-        }
+        let _ = &self.applied;
+        Err(ApiError::not_implemented("server-side apply"))
     }
 
     /// Records the writer of a new object.

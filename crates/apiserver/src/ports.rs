@@ -77,7 +77,9 @@ const SUFFIX_LENGTH: usize = 5;
 impl Identities {
     /// The stream of identities that belongs to `seed`.
     pub fn seeded(seed: u64) -> Self {
-        Self { state: Mutex::new(seed) }
+        Self {
+            state: Mutex::new(seed),
+        }
     }
 
     /// A stream that differs on every start.

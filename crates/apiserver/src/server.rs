@@ -108,7 +108,9 @@ impl ApiServer {
 
     /// The server as a tower service over any body; `kube::Client::new` takes it as it is.
     pub fn service(&self) -> ApiService {
-        ApiService { core: self.core.clone() }
+        ApiService {
+            core: self.core.clone(),
+        }
     }
 
     /// The store, for observers.
@@ -119,7 +121,10 @@ impl ApiServer {
 
 impl std::fmt::Debug for ApiServer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("ApiServer").field("store", &self.core.store).finish_non_exhaustive()
+        formatter
+            .debug_struct("ApiServer")
+            .field("store", &self.core.store)
+            .finish_non_exhaustive()
     }
 }
 

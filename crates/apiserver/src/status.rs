@@ -6,7 +6,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::field::FieldError;
+use coppice_schema::{FieldError, aggregate};
 
 /// The resource an error is about: its plural name and group.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,11 @@ pub struct About<'a> {
 
 impl About<'_> {
     fn qualified(&self) -> String {
-        if self.group.is_empty() { self.resource.to_owned() } else { format!("{}.{}", self.resource, self.group) }
+        if self.group.is_empty() {
+            self.resource.to_owned()
+        } else {
+            format!("{}.{}", self.resource, self.group)
+        }
     }
 }
 
@@ -34,6 +38,16 @@ pub struct Cause {
     pub field: String,
 }
 
+impl Cause {
+    fn of(error: &FieldError) -> Self {
+        Self {
+            reason: error.kind.reason().to_owned(),
+            message: error.message(),
+            field: error.path.clone(),
+        }
+    }
+}
+
 /// A failed request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
@@ -41,6 +55,12 @@ pub struct ApiError {
     code: u16,
     reason: &'static str,
     message: String,
+    details: Box<Details>,
+}
+
+/// The rarer parts of an error.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Details {
     about: Option<(String, String)>,
     name: String,
     uid: String,
@@ -56,18 +76,13 @@ impl ApiError {
             code: code.as_u16(),
             reason,
             message: message.into(),
-            about: None,
-            name: String::new(),
-            uid: String::new(),
-            causes: Vec::new(),
-            retry_after_seconds: None,
-            continue_token: None,
+            details: Box::default(),
         }
     }
 
     fn about(mut self, about: About<'_>, name: &str) -> Self {
-        self.about = Some((about.group.to_owned(), about.resource.to_owned()));
-        name.clone_into(&mut self.name);
+        self.details.about = Some((about.group.to_owned(), about.resource.to_owned()));
+        name.clone_into(&mut self.details.name);
         self
     }
 
@@ -101,7 +116,7 @@ impl ApiError {
     /// Server-side apply met other owners; `causes` name them.
     pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Self {
         let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message);
-        error.causes = causes;
+        error.details.causes = causes;
         error
     }
 
@@ -117,14 +132,9 @@ impl ApiError {
 
     /// The object breaks rules of its kind. `about.resource` is the kind here, as in the real server.
     pub fn invalid(about: About<'_>, name: &str, errors: &[FieldError]) -> Self {
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let listed = match texts.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let message = format!("{} {name:?} is invalid: {listed}", about.qualified());
+        let message = format!("{} {name:?} is invalid: {}", about.qualified(), aggregate(errors));
         let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(about, name);
-        error.causes = errors.iter().map(FieldError::cause).collect();
+        error.details.causes = errors.iter().map(Cause::of).collect();
         error
     }
 
@@ -147,7 +157,7 @@ impl ApiError {
              created, modified, or deleted between the time the first chunk was returned and now may show up in the \
              list.",
         );
-        error.continue_token = Some(token);
+        error.details.continue_token = Some(token);
         error
     }
 
@@ -165,7 +175,11 @@ impl ApiError {
 
     /// The path leads nowhere.
     pub fn unknown_path() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
     }
 
     /// The body's media type is not served.
@@ -192,24 +206,35 @@ impl ApiError {
         let message = format!("Too large resource version: {wanted}, current: {current}");
         let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
         let text = "Too large resource version".to_owned();
-        error.causes = vec![Cause { reason: "ResourceVersionTooLarge".into(), message: text, field: String::new() }];
-        error.retry_after_seconds = Some(1);
+        error.details.causes = vec![Cause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: text,
+            field: String::new(),
+        }];
+        error.details.retry_after_seconds = Some(1);
         error
     }
 
     /// Too many requests at once, or an eviction that must wait.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
-        error.retry_after_seconds = Some(retry_after_seconds);
+        error.details.retry_after_seconds = Some(retry_after_seconds);
         error
     }
 
     /// Something went wrong inside.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         let text = message.to_string();
-        let mut error =
-            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", format!("Internal error occurred: {text}"));
-        error.causes = vec![Cause { reason: String::new(), message: text, field: String::new() }];
+        let mut error = Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+            format!("Internal error occurred: {text}"),
+        );
+        error.details.causes = vec![Cause {
+            reason: String::new(),
+            message: text,
+            field: String::new(),
+        }];
         error
     }
 
@@ -227,14 +252,18 @@ impl ApiError {
     /// Adds a cause.
     #[must_use]
     pub fn with_cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Self {
-        self.causes.push(Cause { reason: reason.into(), message: message.into(), field: field.into() });
+        self.details.causes.push(Cause {
+            reason: reason.into(),
+            message: message.into(),
+            field: field.into(),
+        });
         self
     }
 
     /// Adds the UID of the object the error is about.
     #[must_use]
     pub fn with_uid(mut self, uid: &str) -> Self {
-        uid.clone_into(&mut self.uid);
+        uid.clone_into(&mut self.details.uid);
         self
     }
 
@@ -247,7 +276,7 @@ impl ApiError {
     pub fn from_parts(code: u16, reason: &str, message: String, causes: Vec<Cause>) -> Self {
         let code = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_REQUEST);
         let mut error = Self::new(code, known_reason(reason), message);
-        error.causes = causes;
+        error.details.causes = causes;
         error
     }
 
@@ -258,13 +287,13 @@ impl ApiError {
 
     /// The seconds to wait before the next try, for the `Retry-After` header.
     pub fn retry_after(&self) -> Option<u32> {
-        self.retry_after_seconds
+        self.details.retry_after_seconds
     }
 
     /// The `Status` object.
     pub fn to_value(&self) -> Value {
         let mut metadata = json!({});
-        if let Some(token) = &self.continue_token {
+        if let Some(token) = &self.details.continue_token {
             metadata["continue"] = json!(token);
         }
         let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
@@ -272,14 +301,16 @@ impl ApiError {
         if !self.reason.is_empty() {
             status["reason"] = json!(self.reason);
         }
-        if let Some(details) = self.details() {
+        if let Some(details) = self.details_value() {
             status["details"] = details;
         }
         status
     }
 
-    fn details(&self) -> Option<Value> {
-        let bare = self.about.is_none() && self.causes.is_empty() && self.retry_after_seconds.is_none();
+    fn details_value(&self) -> Option<Value> {
+        let bare = self.details.about.is_none()
+            && self.details.causes.is_empty()
+            && self.details.retry_after_seconds.is_none();
         if bare && self.reason != "MethodNotAllowed" && self.reason != "NotFound" {
             return None;
         }
@@ -289,17 +320,17 @@ impl ApiError {
                 details.insert(name.into(), json!(text));
             }
         };
-        set("name", &self.name);
-        if let Some((group, kind)) = &self.about {
+        set("name", &self.details.name);
+        if let Some((group, kind)) = &self.details.about {
             set("group", group);
             set("kind", kind);
         }
-        set("uid", &self.uid);
-        if !self.causes.is_empty() {
-            let causes: Vec<Value> = self.causes.iter().map(cause_value).collect();
+        set("uid", &self.details.uid);
+        if !self.details.causes.is_empty() {
+            let causes: Vec<Value> = self.details.causes.iter().map(cause_value).collect();
             details.insert("causes".into(), json!(causes));
         }
-        if let Some(seconds) = self.retry_after_seconds {
+        if let Some(seconds) = self.details.retry_after_seconds {
             details.insert("retryAfterSeconds".into(), json!(seconds));
         }
         Some(Value::Object(details))
@@ -308,7 +339,11 @@ impl ApiError {
 
 fn cause_value(cause: &Cause) -> Value {
     let mut value = serde_json::Map::new();
-    for (name, text) in [("reason", &cause.reason), ("message", &cause.message), ("field", &cause.field)] {
+    for (name, text) in [
+        ("reason", &cause.reason),
+        ("message", &cause.message),
+        ("field", &cause.field),
+    ] {
         if !text.is_empty() {
             value.insert(name.into(), json!(text));
         }
@@ -341,15 +376,28 @@ fn known_reason(reason: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    const PODS: About<'_> = About { group: "", resource: "pods" };
+    const PODS: About<'_> = About {
+        group: "",
+        resource: "pods",
+    };
 
     #[test]
     fn not_found_names_the_resource() {
-        let status = ApiError::not_found(About { group: "apps", resource: "deployments" }, "x").to_value();
+        let status = ApiError::not_found(
+            About {
+                group: "apps",
+                resource: "deployments",
+            },
+            "x",
+        )
+        .to_value();
         assert_eq!(status["message"], "deployments.apps \"x\" not found");
         assert_eq!(status["reason"], "NotFound");
         assert_eq!(status["code"], 404);
-        assert_eq!(status["details"], json!({"name": "x", "group": "apps", "kind": "deployments"}));
+        assert_eq!(
+            status["details"],
+            json!({"name": "x", "group": "apps", "kind": "deployments"})
+        );
     }
 
     #[test]
@@ -364,8 +412,19 @@ mod tests {
 
     #[test]
     fn invalid_lists_its_causes() {
-        let errors = [FieldError::required("spec.a", ""), FieldError::forbidden("spec.b", "may not change")];
-        let status = ApiError::invalid(About { group: "", resource: "Pod" }, "x", &errors).to_value();
+        let errors = [
+            FieldError::required("spec.a", ""),
+            FieldError::forbidden("spec.b", "may not change"),
+        ];
+        let status = ApiError::invalid(
+            About {
+                group: "",
+                resource: "Pod",
+            },
+            "x",
+            &errors,
+        )
+        .to_value();
         assert_eq!(
             status["message"],
             "Pod \"x\" is invalid: [spec.a: Required value, spec.b: Forbidden: may not change]"

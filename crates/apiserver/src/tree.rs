@@ -4,12 +4,19 @@ use serde_json::{Map, Value};
 
 /// A text inside `metadata`, empty when absent.
 pub(crate) fn meta_text<'a>(object: &'a Value, name: &str) -> &'a str {
-    object.get("metadata").and_then(|metadata| metadata.get(name)).and_then(Value::as_str).unwrap_or_default()
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(name))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// A value inside `metadata`.
 pub(crate) fn meta<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
-    object.get("metadata").and_then(|metadata| metadata.get(name)).filter(|value| !value.is_null())
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(name))
+        .filter(|value| !value.is_null())
 }
 
 /// `metadata`, made when absent.
@@ -50,7 +57,11 @@ pub(crate) fn carry_meta(name: &str, from: &Value, to: &mut Value) {
 /// `metadata.finalizers`.
 pub(crate) fn finalizers(object: &Value) -> Vec<String> {
     let list = meta(object, "finalizers").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whether the object waits for its removal.
@@ -65,7 +76,9 @@ pub(crate) fn generation(object: &Value) -> i64 {
 
 /// Whether two states are the same but for the resourceVersion.
 pub(crate) fn same_content(left: &Value, right: &Value) -> bool {
-    let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else { return false };
+    let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else {
+        return false;
+    };
     let without_revision = |metadata: Option<&Value>| {
         let mut metadata = metadata.and_then(Value::as_object).cloned().unwrap_or_default();
         metadata.remove("resourceVersion");
@@ -100,7 +113,10 @@ mod tests {
     #[test]
     fn content_ignores_only_the_revision() {
         let left = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": 1});
-        assert!(same_content(&left, &json!({"metadata": {"name": "a", "resourceVersion": "2"}, "spec": 1})));
+        assert!(same_content(
+            &left,
+            &json!({"metadata": {"name": "a", "resourceVersion": "2"}, "spec": 1})
+        ));
         assert!(!same_content(&left, &json!({"metadata": {"name": "b"}, "spec": 1})));
         assert!(!same_content(&left, &json!({"metadata": {"name": "a"}, "spec": 2})));
         assert!(!same_content(&left, &json!({"metadata": {"name": "a"}})));
@@ -108,7 +124,8 @@ mod tests {
 
     #[test]
     fn metadata_is_tidied() {
-        let mut object = json!({"metadata": {"name": "a", "labels": {}, "finalizers": [], "selfLink": "", "uid": null}});
+        let mut object =
+            json!({"metadata": {"name": "a", "labels": {}, "finalizers": [], "selfLink": "", "uid": null}});
         tidy_meta(&mut object);
         assert_eq!(object, json!({"metadata": {"name": "a"}}));
     }

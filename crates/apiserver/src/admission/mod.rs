@@ -7,7 +7,7 @@ use crate::status::ApiError;
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// A new object.
     Create,
     /// A change.

@@ -11,8 +11,11 @@ pub(super) fn core_versions() -> Value {
 
 /// GET /apis.
 pub(super) fn group_list(registry: &Registry) -> Value {
-    let groups: Vec<Value> =
-        registry.groups().filter(|(group, _)| !group.is_empty()).filter_map(|(name, _)| group_entry(registry, name)).collect();
+    let groups: Vec<Value> = registry
+        .groups()
+        .filter(|(group, _)| !group.is_empty())
+        .filter_map(|(name, _)| group_entry(registry, name))
+        .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
@@ -89,12 +92,19 @@ pub(super) fn aggregated(registry: &Registry, core: bool) -> Value {
             let versions: Vec<Value> = versions
                 .iter()
                 .map(|version| {
-                    let resources = registry.resources(group, version).into_iter().flat_map(|map| map.values());
+                    let resources = registry
+                        .resources(group, version)
+                        .into_iter()
+                        .flat_map(|map| map.values());
                     let resources: Vec<Value> = resources.map(|served| aggregated_resource(served)).collect();
                     json!({"version": &**version, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
-            let metadata = if core { json!({"creationTimestamp": null}) } else { json!({"name": &**group, "creationTimestamp": null}) };
+            let metadata = if core {
+                json!({"creationTimestamp": null})
+            } else {
+                json!({"name": &**group, "creationTimestamp": null})
+            };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -164,8 +174,17 @@ mod tests {
     fn groups_exclude_the_core_one() {
         let registry = Registry::new(builtin_resources());
         let list = group_list(&registry);
-        assert!(list["groups"].as_array().unwrap().iter().all(|group| group["name"] != ""));
-        assert_eq!(group(&registry, "apps").unwrap()["preferredVersion"]["groupVersion"], "apps/v1");
+        assert!(
+            list["groups"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|group| group["name"] != "")
+        );
+        assert_eq!(
+            group(&registry, "apps").unwrap()["preferredVersion"]["groupVersion"],
+            "apps/v1"
+        );
         assert!(group(&registry, "").is_none());
     }
 }

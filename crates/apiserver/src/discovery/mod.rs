@@ -3,15 +3,13 @@
 mod documents;
 mod openapi;
 
-use http::request::Parts;
 use http::StatusCode;
+use http::request::Parts;
 use serde_json::json;
 
 use crate::core::Core;
 use crate::rest::{Form, Reply, negotiate};
 use crate::status::ApiError;
-
-pub(crate) use openapi::OpenApi;
 
 /// The Kubernetes version whose behaviour this server follows.
 pub const KUBERNETES_VERSION: &str = "v1.36.3";

@@ -10,10 +10,6 @@ use crate::registry::{Registry, join_api_version};
 use crate::rest::Reply;
 use crate::status::ApiError;
 
-/// Documents made so far, for one state of the registry.
-#[derive(Default)]
-pub(crate) struct OpenApi {}
-
 /// GET /openapi/v3 and below.
 pub(super) fn answer(core: &Core, words: &[&str], _parts: &Parts) -> Result<Reply, ApiError> {
     let registry = core.registry();
@@ -29,10 +25,22 @@ fn index(registry: &Registry) -> Value {
     let mut paths = Map::new();
     for (group, versions) in registry.groups() {
         for version in versions {
-            let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-            let Some(document) = document(registry, group, version) else { continue };
-            let hash: String = Sha256::digest(document.to_string().as_bytes()).iter().map(|byte| format!("{byte:02X}")).collect();
-            paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
+            let path = if group.is_empty() {
+                format!("api/{version}")
+            } else {
+                format!("apis/{group}/{version}")
+            };
+            let Some(document) = document(registry, group, version) else {
+                continue;
+            };
+            let hash: String = Sha256::digest(document.to_string().as_bytes())
+                .iter()
+                .map(|byte| format!("{byte:02X}"))
+                .collect();
+            paths.insert(
+                path.clone(),
+                json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}),
+            );
         }
     }
     json!({"paths": paths})
@@ -47,6 +55,8 @@ fn document_reply(registry: &Registry, group: &str, version: &str) -> Reply {
 
 fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let _ = registry.resources(group, version)?;
-    Some(json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": super::KUBERNETES_VERSION},
-        "paths": {}, "components": {"schemas": {}}, "x-api": join_api_version(group, version)}))
+    Some(
+        json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": super::KUBERNETES_VERSION},
+        "paths": {}, "components": {"schemas": {}}, "x-api": join_api_version(group, version)}),
+    )
 }

@@ -5,26 +5,29 @@
 //! store, except through the [`World`] they are shown.
 
 mod builtin;
+mod pod;
+mod pod_defaults;
+mod pod_validation;
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::field::FieldError;
 use crate::store::Store;
+use coppice_schema::FieldError;
 
 /// What rules may look at beside the object.
-pub struct World<'a> {
+pub(crate) struct World<'a> {
     /// Other objects.
-    pub store: &'a Store,
+    pub(crate) store: &'a Store,
     /// The time of the request.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 /// How names of a kind must look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameRule {
+pub(crate) enum NameRule {
     /// Lower case, digits, `-` and `.`; up to 253 characters.
     Subdomain,
     /// Lower case, digits and `-`; up to 63 characters.
@@ -37,7 +40,7 @@ pub enum NameRule {
 
 /// Which part of an object a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// The object, without its status if it has one apart.
     Main,
     /// The status.
@@ -47,7 +50,7 @@ pub enum Part {
 }
 
 /// The answers of one kind.
-pub trait Kind: Send + Sync {
+pub(crate) trait Kind: Send + Sync {
     /// Whether `status` is written apart from the rest.
     fn has_status(&self) -> bool;
 
@@ -136,6 +139,11 @@ pub trait Kind: Send + Sync {
         None
     }
 
+    /// Where the numbers of the scale are, if the kind has a scale.
+    fn scale_paths(&self) -> Option<ScalePaths> {
+        None
+    }
+
     /// Changes an object that starts to wait for its removal.
     fn mark_deleting(&self, _object: &mut Value) {}
 
@@ -155,12 +163,23 @@ pub trait Kind: Send + Sync {
     }
 }
 
+/// Dotted paths of the parts of a scale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    /// The wanted number.
+    pub(crate) spec: String,
+    /// The actual number.
+    pub(crate) status: String,
+    /// The selector of the counted pods.
+    pub(crate) selector: Option<String>,
+}
+
 /// Why built-in admission refuses an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdmissionRefusal(pub String);
+pub(crate) struct AdmissionRefusal(pub String);
 
 /// The values of an object's selectable fields.
-pub fn selectable_values(rules: &dyn Kind, object: &Value) -> Vec<(Box<str>, Box<str>)> {
+pub(crate) fn selectable_values(rules: &dyn Kind, object: &Value) -> Vec<(Box<str>, Box<str>)> {
     rules
         .selectable_fields()
         .iter()
@@ -186,6 +205,9 @@ fn text_at(object: &Value, path: &str) -> String {
 }
 
 /// The rules of a built-in kind.
-pub fn rules_for(group: &str, version: &str, kind: &str) -> Arc<dyn Kind> {
-    builtin::rules_for(group, version, kind)
+pub(crate) fn rules_for(group: &str, version: &str, kind: &str) -> Arc<dyn Kind> {
+    match (group, kind) {
+        ("", "Pod") => Arc::new(pod::Pod::new()),
+        _ => Arc::new(builtin::Plain::new(group, version, kind)),
+    }
 }

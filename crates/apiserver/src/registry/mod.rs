@@ -11,72 +11,78 @@ use std::sync::Arc;
 use crate::kinds::Kind;
 use crate::status::About;
 
-pub use builtin::{EVENTS, builtin_resources};
+pub(crate) use builtin::builtin_resources;
 
 /// A part of an object that is read or written on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subresource {
+pub(crate) struct Subresource {
     /// Its name, the last element of the path.
-    pub name: String,
+    pub(crate) name: String,
     /// The kind it speaks, as `(group, version, kind)`; the object's own when absent.
-    pub speaks: Option<(&'static str, &'static str, &'static str)>,
+    pub(crate) speaks: Option<(&'static str, &'static str, &'static str)>,
     /// The verbs it has.
-    pub verbs: &'static [&'static str],
+    pub(crate) verbs: &'static [&'static str],
 }
 
 /// One resource in one version, as served.
 #[derive(Clone)]
-pub struct Served {
+pub(crate) struct Served {
     /// The name in the store (`pods`, `deployments.apps`), shared by all versions.
-    pub id: Arc<str>,
+    pub(crate) id: Arc<str>,
     /// The group, empty for the core group.
-    pub group: Arc<str>,
+    pub(crate) group: Arc<str>,
     /// The version.
-    pub version: Arc<str>,
+    pub(crate) version: Arc<str>,
     /// The `apiVersion` objects are stored under.
-    pub storage_api_version: Arc<str>,
+    pub(crate) storage_api_version: Arc<str>,
     /// The plural name.
-    pub plural: Arc<str>,
+    pub(crate) plural: Arc<str>,
     /// The singular name.
-    pub singular: Arc<str>,
+    pub(crate) singular: Arc<str>,
     /// The kind.
-    pub kind: Arc<str>,
+    pub(crate) kind: Arc<str>,
     /// The kind of lists.
-    pub list_kind: Arc<str>,
+    pub(crate) list_kind: Arc<str>,
     /// Short names for people.
-    pub short_names: Vec<String>,
+    pub(crate) short_names: Vec<String>,
     /// Groups of resources, such as `all`.
-    pub categories: Vec<String>,
+    pub(crate) categories: Vec<String>,
     /// Whether objects live in namespaces.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
     /// The verbs.
-    pub verbs: &'static [&'static str],
+    pub(crate) verbs: &'static [&'static str],
     /// The parts.
-    pub subresources: Vec<Subresource>,
+    pub(crate) subresources: Vec<Subresource>,
     /// Whether the kind comes from a CustomResourceDefinition.
-    pub custom: bool,
+    pub(crate) custom: bool,
     /// The rules of the kind.
-    pub rules: Arc<dyn Kind>,
+    pub(crate) rules: Arc<dyn Kind>,
 }
 
 impl Served {
     /// `group/version`, or the version alone in the core group.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         join_api_version(&self.group, &self.version)
     }
 
     /// The resource, for errors.
-    pub fn about(&self) -> About<'_> {
-        About { group: &self.group, resource: &self.plural }
+    pub(crate) fn about(&self) -> About<'_> {
+        About {
+            group: &self.group,
+            resource: &self.plural,
+        }
     }
 
     /// The kind, for errors about the object's content.
-    pub fn about_kind(&self) -> About<'_> {
-        About { group: &self.group, resource: &self.kind }
+    pub(crate) fn about_kind(&self) -> About<'_> {
+        About {
+            group: &self.group,
+            resource: &self.kind,
+        }
     }
 
     /// The part of that name.
-    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|part| part.name == name)
     }
 }
@@ -88,21 +94,28 @@ impl std::fmt::Debug for Served {
 }
 
 /// `group/version`, or the version alone in the core group.
-pub fn join_api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+pub(crate) fn join_api_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
 }
+
+/// Resources of one group and version by plural name.
+type ByPlural = BTreeMap<Arc<str>, Arc<Served>>;
 
 /// All served resources.
 #[derive(Clone, Default, Debug)]
-pub struct Registry {
+pub(crate) struct Registry {
     groups: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     group_order: Vec<Arc<str>>,
-    resources: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<Arc<str>, Arc<Served>>>,
+    resources: BTreeMap<(Arc<str>, Arc<str>), ByPlural>,
 }
 
 impl Registry {
     /// A registry of these resources; groups and versions keep the order in which they first appear.
-    pub fn new(resources: impl IntoIterator<Item = Served>) -> Self {
+    pub(crate) fn new(resources: impl IntoIterator<Item = Served>) -> Self {
         let mut registry = Self::default();
         for served in resources {
             let versions = registry.groups.entry(served.group.clone()).or_insert_with(|| {
@@ -113,43 +126,41 @@ impl Registry {
                 versions.push(served.version.clone());
             }
             let key = (served.group.clone(), served.version.clone());
-            registry.resources.entry(key).or_default().insert(served.plural.clone(), Arc::new(served));
+            registry
+                .resources
+                .entry(key)
+                .or_default()
+                .insert(served.plural.clone(), Arc::new(served));
         }
         registry
     }
 
     /// The groups with their versions, in order of preference.
-    pub fn groups(&self) -> impl Iterator<Item = (&Arc<str>, &[Arc<str>])> {
-        self.group_order.iter().map(|group| (group, self.groups[group].as_slice()))
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&Arc<str>, &[Arc<str>])> {
+        self.group_order
+            .iter()
+            .map(|group| (group, self.groups[group].as_slice()))
     }
 
     /// The versions of a group.
-    pub fn versions(&self, group: &str) -> Option<&[Arc<str>]> {
+    pub(crate) fn versions(&self, group: &str) -> Option<&[Arc<str>]> {
         self.groups.get(group).map(Vec::as_slice)
     }
 
     /// The resources of a group and version.
-    pub fn resources(&self, group: &str, version: &str) -> Option<&BTreeMap<Arc<str>, Arc<Served>>> {
+    pub(crate) fn resources(&self, group: &str, version: &str) -> Option<&ByPlural> {
         self.resources.get(&(group.into(), version.into()))
     }
 
     /// One resource.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
         self.resources(group, version)?.get(plural)
     }
 
-    /// The resource of a kind.
-    pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Served>> {
-        self.resources(group, version)?.values().find(|served| *served.kind == *kind)
-    }
-
     /// A resource in the version the group prefers.
-    pub fn find_resource(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
-        self.versions(group)?.iter().find_map(|version| self.find(group, version, plural))
-    }
-
-    /// Every resource in every version.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<Served>> {
-        self.resources.values().flat_map(BTreeMap::values)
+    pub(crate) fn find_resource(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
+        self.versions(group)?
+            .iter()
+            .find_map(|version| self.find(group, version, plural))
     }
 }

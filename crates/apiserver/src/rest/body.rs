@@ -15,7 +15,11 @@ const ACCEPTED: &str = "application/json, application/yaml";
 impl Call {
     /// The media type of the body, without parameters.
     pub(super) fn content_type(&self) -> &str {
-        let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let value = self
+            .headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
         value.split(';').next().unwrap_or_default().trim()
     }
 
@@ -50,7 +54,7 @@ impl Call {
             )));
         }
         self.check_kind(&mut object)?;
-        self.check_fields(&mut object, parsed.duplicates)?;
+        self.check_fields(&mut object, &parsed.duplicates)?;
         Ok(object)
     }
 
@@ -62,7 +66,9 @@ impl Call {
         if self.served.custom {
             for (name, value) in [("Kind", &kind), ("apiVersion", &api_version)] {
                 if value.is_empty() {
-                    return Err(ApiError::bad_request(format!("Object '{name}' is missing in '{object}'")));
+                    return Err(ApiError::bad_request(format!(
+                        "Object '{name}' is missing in '{object}'"
+                    )));
                 }
             }
         }
@@ -84,17 +90,20 @@ impl Call {
     }
 
     /// Drops unknown fields; they and duplicate ones are warned about or refused, as the client asked.
-    pub(super) fn check_fields(&self, object: &mut Value, duplicates: Vec<String>) -> Result<(), ApiError> {
-        if let Some(metadata) = object.get("metadata") {
-            if !metadata.is_object() && !metadata.is_null() {
-                return Err(self.wrong_type("metadata: an object is needed"));
-            }
+    pub(super) fn check_fields(&self, object: &mut Value, duplicates: &[String]) -> Result<(), ApiError> {
+        let metadata = object.get("metadata");
+        if metadata.is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
+            return Err(self.wrong_type("metadata: an object is needed"));
         }
-        self.served.rules.check_types(object).map_err(|error| self.wrong_type(&error))?;
+        self.served
+            .rules
+            .check_types(object)
+            .map_err(|error| self.wrong_type(&error))?;
         let unknown = self.served.rules.prune(object);
         let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-        let complaints: Vec<String> =
-            duplicates.chain(unknown.iter().map(|path| format!("unknown field {path:?}"))).collect();
+        let complaints: Vec<String> = duplicates
+            .chain(unknown.iter().map(|path| format!("unknown field {path:?}")))
+            .collect();
         match self.options.field_validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => complaints.into_iter().for_each(|complaint| self.warn(complaint)),
@@ -126,11 +135,15 @@ impl Call {
     /// Gives the object the namespace of the path, and refuses another one.
     pub(crate) fn settle_namespace(&self, object: &mut Value) -> Result<(), ApiError> {
         let given = meta_text(object, "namespace").to_owned();
-        let expected = if self.served.namespaced { self.path.namespace.as_str() } else { "" };
+        let expected = if self.served.namespaced {
+            self.path.namespace.as_str()
+        } else {
+            ""
+        };
         if !given.is_empty() && given != expected {
-            return Err(ApiError::bad_request(format!(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )));
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
         if expected.is_empty() {
             meta_mut(object).remove("namespace");

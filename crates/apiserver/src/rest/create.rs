@@ -27,11 +27,7 @@ impl Call {
     }
 
     /// Creates an object that has been read; `Outcome::Stored` unless this is a dry run.
-    pub(super) async fn create_object(
-        &self,
-        mut object: Value,
-        writer: &managed::Writer,
-    ) -> Result<Outcome, ApiError> {
+    pub(super) async fn create_object(&self, mut object: Value, writer: &managed::Writer) -> Result<Outcome, ApiError> {
         self.settle_namespace(&mut object)?;
         if !meta_text(&object, "resourceVersion").is_empty() {
             return Err(ApiError::new(
@@ -45,7 +41,10 @@ impl Call {
         for attempt in 0..NAME_TRIES {
             let mut object = object.clone();
             if generated {
-                let prefix: String = meta_text(&object, "generateName").chars().take(NAME_PREFIX_LIMIT).collect();
+                let prefix: String = meta_text(&object, "generateName")
+                    .chars()
+                    .take(NAME_PREFIX_LIMIT)
+                    .collect();
                 let name = format!("{prefix}{}", self.core.identities.suffix());
                 meta_mut(&mut object).insert("name".into(), json!(name));
             }
@@ -65,10 +64,17 @@ impl Call {
         let rules = &self.served.rules;
         rules.default(&mut object);
         let world = self.world();
-        rules.admit_create(&mut object, &world).map_err(|AdmissionRefusal(why)| {
-            ApiError::forbidden(self.served.about(), meta_text(&object, "name"), &why)
-        })?;
-        metadata::stamp_new(&mut object, self.core.identities.uid(), world.now, rules.has_generation());
+        rules
+            .admit_create(&mut object, &world)
+            .map_err(|AdmissionRefusal(why)| {
+                ApiError::forbidden(self.served.about(), meta_text(&object, "name"), &why)
+            })?;
+        metadata::stamp_new(
+            &mut object,
+            &self.core.identities.uid(),
+            world.now,
+            rules.has_generation(),
+        );
         admission::mutate(self, Operation::Create, &mut object, None).await?;
         rules.prepare_create(&mut object, &world);
         if !rules.has_generation() {
@@ -78,7 +84,10 @@ impl Call {
         tidy_meta(&mut object);
         self.validate_new(&object)?;
         admission::validate(self, Operation::Create, Some(&object), None).await?;
-        rules.warnings(&object).into_iter().for_each(|warning| self.warn(warning));
+        rules
+            .warnings(&object)
+            .into_iter()
+            .for_each(|warning| self.warn(warning));
         self.commit_new(object)
     }
 
@@ -88,7 +97,11 @@ impl Call {
         if errors.is_empty() {
             return Ok(());
         }
-        Err(ApiError::invalid(self.served.about_kind(), meta_text(object, "name"), &errors))
+        Err(ApiError::invalid(
+            self.served.about_kind(),
+            meta_text(object, "name"),
+            &errors,
+        ))
     }
 
     fn commit_new(&self, mut object: Value) -> Result<Outcome, ApiError> {
@@ -120,14 +133,15 @@ impl Call {
             return Ok(());
         }
         let namespace = &self.path.namespace;
-        let about = crate::status::About { group: "", resource: "namespaces" };
+        let about = crate::status::About {
+            group: "",
+            resource: "namespaces",
+        };
         let Some(found) = self.core.store.get("namespaces", &Key::new("", namespace)) else {
             return Err(ApiError::not_found(about, namespace));
         };
         if is_deleting(&found.value()) {
-            let why = format!(
-                "unable to create new content in namespace {namespace} because it is being terminated"
-            );
+            let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
             let message = format!("namespace {namespace} is being terminated");
             return Err(ApiError::forbidden(self.served.about(), name, &why).with_cause(
                 "NamespaceTerminating",
@@ -157,4 +171,3 @@ impl Outcome {
         }
     }
 }
-

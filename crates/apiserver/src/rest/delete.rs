@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use coppice_schema::FieldError;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{Call, Reply, view};
-use crate::admission::{self, Operation};
+use crate::admission;
 use crate::codec;
 use crate::kinds::Kind;
 use crate::ports::format_time;
@@ -68,11 +69,21 @@ pub(crate) fn decide(rules: &dyn Kind, object: &Value, options: &DeleteOptions, 
     }
     let waits = !new_finalizers.is_empty() || super::update::has_namespace_finalizers(object);
     match graceful {
-        Some(seconds) => Deletion::Mark { object: marked, remove: seconds == 0 && !waits },
+        Some(seconds) => Deletion::Mark {
+            object: marked,
+            remove: seconds == 0 && !waits,
+        },
         None if waits => {
             mark_now(&mut marked, now);
             rules.mark_deleting(&mut marked);
-            if marked == *object { Deletion::Pending } else { Deletion::Mark { object: marked, remove: false } }
+            if marked == *object {
+                Deletion::Pending
+            } else {
+                Deletion::Mark {
+                    object: marked,
+                    remove: false,
+                }
+            }
         }
         None => Deletion::Remove,
     }
@@ -85,10 +96,16 @@ enum Grace {
 }
 
 fn graceful(rules: &dyn Kind, marked: &mut Value, options: &DeleteOptions, now: Timestamp) -> Grace {
-    let requested = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
-    let Some(period) = rules.grace_period(marked, requested) else { return Grace::None };
+    let requested = options
+        .grace_period_seconds
+        .map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let Some(period) = rules.grace_period(marked, requested) else {
+        return Grace::None;
+    };
     if is_deleting(marked) {
-        let left = meta(marked, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+        let left = meta(marked, "deletionGracePeriodSeconds")
+            .and_then(Value::as_i64)
+            .unwrap_or(0);
         return match requested {
             _ if left == 0 => Grace::None,
             Some(wanted) if wanted < left => Grace::Seconds(shorten(marked, wanted, left, now)),
@@ -109,7 +126,11 @@ fn graceful(rules: &dyn Kind, marked: &mut Value, options: &DeleteOptions, now: 
 fn shorten(marked: &mut Value, wanted: i64, left: i64, now: Timestamp) -> i64 {
     let end: Timestamp = meta_text(marked, "deletionTimestamp").parse().unwrap_or(now);
     let new_end = later(end, wanted - left);
-    let (new_end, period) = if new_end < now { (now, wanted.min(1)) } else { (new_end, wanted) };
+    let (new_end, period) = if new_end < now {
+        (now, wanted.min(1))
+    } else {
+        (new_end, wanted)
+    };
     let metadata = meta_mut(marked);
     metadata.insert("deletionTimestamp".into(), json!(format_time(new_end)));
     metadata.insert("deletionGracePeriodSeconds".into(), json!(period));
@@ -137,12 +158,18 @@ fn mark_now(marked: &mut Value, now: Timestamp) {
 fn collector_finalizers(old: &[String], propagation: Option<Propagation>) -> Vec<String> {
     let has = |name: &str| old.iter().any(|one| one == name);
     let (orphan, foreground) = match propagation {
-        Some(propagation) => (propagation == Propagation::Orphan, propagation == Propagation::Foreground),
+        Some(propagation) => (
+            propagation == Propagation::Orphan,
+            propagation == Propagation::Foreground,
+        ),
         None => (has(ORPHAN), has(FOREGROUND)),
     };
     let wanted = |name: &str| (name == ORPHAN && orphan) || (name == FOREGROUND && foreground);
-    let mut new: Vec<String> =
-        old.iter().filter(|name| !matches!(name.as_str(), ORPHAN | FOREGROUND) || wanted(name)).cloned().collect();
+    let mut new: Vec<String> = old
+        .iter()
+        .filter(|name| !matches!(name.as_str(), ORPHAN | FOREGROUND) || wanted(name))
+        .cloned()
+        .collect();
     for name in [ORPHAN, FOREGROUND] {
         if wanted(name) && !has(name) {
             new.push(name.to_owned());
@@ -156,7 +183,11 @@ impl Call {
     pub(super) async fn delete(&self) -> Result<Reply, ApiError> {
         let options = self.delete_options()?;
         let deleted = self.delete_named(&options).await?;
-        let status = if deleted.gone || !options.explicitly_cascading { StatusCode::OK } else { StatusCode::ACCEPTED };
+        let status = if deleted.gone || !options.explicitly_cascading {
+            StatusCode::OK
+        } else {
+            StatusCode::ACCEPTED
+        };
         if deleted.gone && !returns_deleted_object(&self.served) {
             return Ok(Reply::json(status, &success(&self.served, &deleted.object)));
         }
@@ -190,7 +221,11 @@ impl Call {
     /// Deletes the object the path names, deciding again when someone else was faster.
     pub(crate) async fn delete_named(&self, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         loop {
-            let current = self.core.store.get(&self.served.id, &self.key()).ok_or_else(|| self.not_found())?;
+            let current = self
+                .core
+                .store
+                .get(&self.served.id, &self.key())
+                .ok_or_else(|| self.not_found())?;
             let old = view::shown_value(&self.served, &current);
             self.check_delete_preconditions(&old, options)?;
             if let Some(why) = self.served.rules.refuses_deletion(&old) {
@@ -210,20 +245,32 @@ impl Call {
     fn carry_out(&self, decision: Deletion, old: Value, current: &Arc<Object>) -> Option<Deleted> {
         let (store, id) = (&self.core.store, &self.served.id);
         match decision {
-            Deletion::Pending => Some(Deleted { object: old, gone: false }),
+            Deletion::Pending => Some(Deleted {
+                object: old,
+                gone: false,
+            }),
             Deletion::Remove => {
                 let removed = store.remove(id, current.key(), current.revision()).ok()?;
                 self.core.after_write(&self.served, &old);
-                Some(Deleted { object: view::shown_value(&self.served, &removed), gone: true })
+                Some(Deleted {
+                    object: view::shown_value(&self.served, &removed),
+                    gone: true,
+                })
             }
             Deletion::Mark { mut object, remove } => {
                 view::to_storage(&self.served, &mut object);
                 let marked = self.put_change(&object, current.key(), current.revision())?;
                 if remove && store.remove(id, current.key(), marked.revision()).is_ok() {
                     self.core.after_write(&self.served, &object);
-                    return Some(Deleted { object: view::shown_value(&self.served, &marked), gone: true });
+                    return Some(Deleted {
+                        object: view::shown_value(&self.served, &marked),
+                        gone: true,
+                    });
                 }
-                Some(Deleted { object: view::shown_value(&self.served, &marked), gone: false })
+                Some(Deleted {
+                    object: view::shown_value(&self.served, &marked),
+                    gone: false,
+                })
             }
         }
     }
@@ -232,11 +279,15 @@ impl Call {
         let (about, name) = (self.served.about(), self.path.name.as_str());
         let (uid, revision) = (meta_text(old, "uid"), meta_text(old, "resourceVersion"));
         if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
-            let why = format!("the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated");
+            let why = format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+            );
             return Err(ApiError::conflict(about, name, &why));
         }
         if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != revision) {
-            let why = format!("the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified");
+            let why = format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
+            );
             return Err(ApiError::conflict(about, name, &why));
         }
         Ok(())
@@ -278,7 +329,10 @@ impl Call {
             let known = matches!(&*requirement.field, "metadata.name" | "metadata.namespace")
                 || self.served.rules.selectable_fields().contains(&&*requirement.field);
             if !known {
-                return Err(ApiError::bad_request(format!("field label not supported: {}", requirement.field)));
+                return Err(ApiError::bad_request(format!(
+                    "field label not supported: {}",
+                    requirement.field
+                )));
             }
         }
         Ok(Selection {
@@ -292,10 +346,18 @@ impl Call {
 pub(crate) fn read_options(body: &Value, query: &super::Options) -> Result<DeleteOptions, ApiError> {
     let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
     let precondition = |name: &str| {
-        body.get("preconditions").and_then(|preconditions| preconditions.get(name)).and_then(Value::as_str)
+        body.get("preconditions")
+            .and_then(|preconditions| preconditions.get(name))
+            .and_then(Value::as_str)
     };
-    let orphan = body.get("orphanDependents").and_then(Value::as_bool).or(query.orphan_dependents);
-    let propagation = match text("propagationPolicy").or_else(|| query.propagation_policy.clone()).as_deref() {
+    let orphan = body
+        .get("orphanDependents")
+        .and_then(Value::as_bool)
+        .or(query.orphan_dependents);
+    let propagation = match text("propagationPolicy")
+        .or_else(|| query.propagation_policy.clone())
+        .as_deref()
+    {
         None | Some("") => match orphan {
             Some(true) => Some(Propagation::Orphan),
             Some(false) => Some(Propagation::Background),
@@ -305,15 +367,24 @@ pub(crate) fn read_options(body: &Value, query: &super::Options) -> Result<Delet
         Some("Background") => Some(Propagation::Background),
         Some("Foreground") => Some(Propagation::Foreground),
         Some(other) => {
-            let supported = ["Background", "Foreground", "Orphan"];
-            let error = crate::field::FieldError::not_supported("propagationPolicy", other, &supported);
-            let about = crate::status::About { group: "meta.k8s.io", resource: "DeleteOptions" };
+            let supported = [json!("Background"), json!("Foreground"), json!("Orphan")];
+            let error = FieldError::not_supported("propagationPolicy", json!(other), &supported);
+            let about = crate::status::About {
+                group: "meta.k8s.io",
+                resource: "DeleteOptions",
+            };
             return Err(ApiError::invalid(about, "", &[error]));
         }
     };
-    let dry_run = body.get("dryRun").and_then(Value::as_array).is_some_and(|values| values.contains(&json!("All")));
+    let dry_run = body
+        .get("dryRun")
+        .and_then(Value::as_array)
+        .is_some_and(|values| values.contains(&json!("All")));
     Ok(DeleteOptions {
-        grace_period_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64).or(query.grace_period_seconds),
+        grace_period_seconds: body
+            .get("gracePeriodSeconds")
+            .and_then(Value::as_i64)
+            .or(query.grace_period_seconds),
         propagation,
         uid: precondition("uid").map(str::to_owned),
         resource_version: precondition("resourceVersion").map(str::to_owned),
@@ -334,8 +405,14 @@ pub(crate) struct Deleted {
 impl Deleted {
     fn imagined(decision: Deletion, old: Value) -> Self {
         match decision {
-            Deletion::Remove => Self { object: old, gone: true },
-            Deletion::Pending => Self { object: old, gone: false },
+            Deletion::Remove => Self {
+                object: old,
+                gone: true,
+            },
+            Deletion::Pending => Self {
+                object: old,
+                gone: false,
+            },
             Deletion::Mark { object, remove } => Self { object, gone: remove },
         }
     }
@@ -346,14 +423,28 @@ fn returns_deleted_object(served: &Served) -> bool {
     !served.custom
         && matches!(
             &*served.plural,
-            "namespaces" | "persistentvolumes" | "persistentvolumeclaims" | "pods" | "podtemplates" | "resourcequotas"
-                | "services" | "serviceaccounts" | "deviceclasses" | "resourceclaims" | "resourceclaimtemplates"
-                | "resourceslices" | "csidrivers" | "csinodes" | "storageclasses" | "volumeattachments"
+            "namespaces"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "pods"
+                | "podtemplates"
+                | "resourcequotas"
+                | "services"
+                | "serviceaccounts"
+                | "deviceclasses"
+                | "resourceclaims"
+                | "resourceclaimtemplates"
+                | "resourceslices"
+                | "csidrivers"
+                | "csinodes"
+                | "storageclasses"
+                | "volumeattachments"
         )
 }
 
 fn success(served: &Served, object: &Value) -> Value {
-    let mut details = json!({"name": meta_text(object, "name"), "kind": &*served.plural, "uid": meta_text(object, "uid")});
+    let mut details =
+        json!({"name": meta_text(object, "name"), "kind": &*served.plural, "uid": meta_text(object, "uid")});
     if !served.group.is_empty() {
         details["group"] = json!(&*served.group);
     }

@@ -40,7 +40,10 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let user = core.authenticator.authenticate(&parts).ok_or_else(ApiError::unauthorized)?;
+    let user = core
+        .authenticator
+        .authenticate(&parts)
+        .ok_or_else(ApiError::unauthorized)?;
     match Target::parse(parts.uri.path()) {
         Target::Other(segments) => {
             if !matches!(parts.method, Method::GET | Method::HEAD) {
@@ -126,9 +129,10 @@ impl Call {
             namespace: &self.path.namespace,
             name: &self.path.name,
         };
-        self.core.authorizer.authorize(&self.user, &action).map_err(|why| {
-            ApiError::forbidden(self.served.about(), &self.path.name, &why)
-        })
+        self.core
+            .authorizer
+            .authorize(&self.user, &action)
+            .map_err(|why| ApiError::forbidden(self.served.about(), &self.path.name, &why))
     }
 
     async fn run(self) -> Result<Reply, ApiError> {
@@ -136,7 +140,11 @@ impl Call {
             self.check_verb("watch")?;
             return self.watch();
         }
-        let result = if self.path.subresource.is_empty() { self.run_whole().await } else { self.run_part().await };
+        let result = if self.path.subresource.is_empty() {
+            self.run_whole().await
+        } else {
+            self.run_part().await
+        };
         let warnings = self.warnings.lock().clone();
         Ok(result.unwrap_or_else(Reply::from).warnings(&warnings))
     }
@@ -166,7 +174,9 @@ impl Call {
     }
 
     async fn run_part(&self) -> Result<Reply, ApiError> {
-        let Some(part) = self.served.subresource(&self.path.subresource) else { return Ok(Reply::page_not_found()) };
+        let Some(part) = self.served.subresource(&self.path.subresource) else {
+            return Ok(Reply::page_not_found());
+        };
         if !part.verbs.contains(&self.verb.as_str()) {
             return Err(ApiError::method_not_allowed());
         }

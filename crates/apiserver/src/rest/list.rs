@@ -16,8 +16,12 @@ use crate::table;
 
 impl Call {
     /// GET on an object.
-    pub(super) fn get(&self) -> Result<Reply, ApiError> {
-        let object = self.core.store.get(&self.served.id, &self.key()).ok_or_else(|| self.not_found())?;
+    pub(crate) fn get(&self) -> Result<Reply, ApiError> {
+        let object = self
+            .core
+            .store
+            .get(&self.served.id, &self.key())
+            .ok_or_else(|| self.not_found())?;
         if let Some(wanted) = revision(&self.options.resource_version)? {
             self.check_reached(wanted)?;
         }
@@ -26,20 +30,28 @@ impl Call {
 
     fn check_reached(&self, wanted: u64) -> Result<(), ApiError> {
         let current = self.core.store.revision();
-        if wanted > current { Err(ApiError::revision_too_large(wanted, current)) } else { Ok(()) }
+        if wanted > current {
+            Err(ApiError::revision_too_large(wanted, current))
+        } else {
+            Ok(())
+        }
     }
 
     /// GET on a collection.
     pub(super) fn list(&self) -> Result<Reply, ApiError> {
         let selection = self.selection()?;
         let request = self.page_request()?;
-        let page = self.core.store.list(&self.served.id, &selection, &request).map_err(|error| match error {
-            ListError::Future { wanted, current } => ApiError::revision_too_large(wanted, current),
-            ListError::Expired(_) => match &request.after {
-                Some(after) => ApiError::continue_expired(encode_token(None, after)),
-                None => ApiError::expired("The resourceVersion for the provided list is too old."),
-            },
-        })?;
+        let page = self
+            .core
+            .store
+            .list(&self.served.id, &selection, &request)
+            .map_err(|error| match error {
+                ListError::Future { wanted, current } => ApiError::revision_too_large(wanted, current),
+                ListError::Expired(_) => match &request.after {
+                    Some(after) => ApiError::continue_expired(encode_token(None, after)),
+                    None => ApiError::expired("The resourceVersion for the provided list is too old."),
+                },
+            })?;
         let mut metadata = json!({"resourceVersion": page.revision.to_string()});
         if let (true, Some(last)) = (page.more, page.objects.last()) {
             metadata["continue"] = json!(encode_token(Some(page.revision), last.key()));
@@ -49,10 +61,13 @@ impl Call {
         }
         Ok(match self.answer.form {
             Form::Table => {
-                let values: Vec<Value> =
-                    page.objects.iter().map(|object| view::shown_value(&self.served, object)).collect();
-                let table = table::table(&self.served, &values, metadata, &self.table_options());
-                self.encoded(StatusCode::OK, table)
+                let values: Vec<Value> = page
+                    .objects
+                    .iter()
+                    .map(|object| view::shown_value(&self.served, object))
+                    .collect();
+                let table = table::table(&self.served, &values, &metadata, &self.table_options());
+                self.encoded(StatusCode::OK, &table)
             }
             Form::Metadata => {
                 let items: Vec<Value> = page
@@ -62,7 +77,7 @@ impl Call {
                     .collect();
                 let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                     "metadata": metadata, "items": items});
-                self.encoded(StatusCode::OK, list)
+                self.encoded(StatusCode::OK, &list)
             }
             _ => {
                 let body = whole_list(&self.served, &metadata, &page.objects);
@@ -84,7 +99,11 @@ impl Call {
             }
             let (pinned, after) = decode_token(&options.continue_token)
                 .ok_or_else(|| ApiError::bad_request("continue key is not valid: the token cannot be decoded"))?;
-            return Ok(PageRequest { revision: pinned, after: Some(after), limit: options.limit });
+            return Ok(PageRequest {
+                revision: pinned,
+                after: Some(after),
+                limit: options.limit,
+            });
         }
         let exact = match options.resource_version_match.as_str() {
             "" => wanted.is_some() && options.limit > 0,
@@ -104,7 +123,11 @@ impl Call {
         if let (Some(wanted), false) = (wanted, exact) {
             self.check_reached(wanted)?;
         }
-        Ok(PageRequest { revision: wanted.filter(|_| exact), after: None, limit: options.limit })
+        Ok(PageRequest {
+            revision: wanted.filter(|_| exact),
+            after: None,
+            limit: options.limit,
+        })
     }
 
     /// The answer to a write or a read of one object.
@@ -122,21 +145,30 @@ impl Call {
         let shown = match self.answer.form {
             Form::Table => {
                 let metadata = json!({"resourceVersion": crate::tree::meta_text(&object, "resourceVersion")});
-                table::table(&self.served, std::slice::from_ref(&object), metadata, &self.table_options())
+                table::table(
+                    &self.served,
+                    std::slice::from_ref(&object),
+                    &metadata,
+                    &self.table_options(),
+                )
             }
             Form::Metadata => partial(object),
             _ => object,
         };
-        Ok(self.encoded(status, shown))
+        Ok(self.encoded(status, &shown))
     }
 
-    fn encoded(&self, status: StatusCode, value: Value) -> Reply {
-        let body = serde_json::to_vec(&value).expect("trees always serialise");
+    fn encoded(&self, status: StatusCode, value: &Value) -> Reply {
+        let body = serde_json::to_vec(value).expect("trees always serialise");
         encode(status, body.into(), self.answer.encoding)
     }
 
     pub(super) fn table_options(&self) -> table::TableOptions<'_> {
-        table::TableOptions { include_object: &self.options.include_object, now: self.core.clock.now(), headers: true }
+        table::TableOptions {
+            include_object: &self.options.include_object,
+            now: self.core.clock.now(),
+            headers: true,
+        }
     }
 }
 
@@ -157,7 +189,11 @@ fn whole_list(served: &Served, metadata: &Value, objects: &[std::sync::Arc<Objec
     );
     body.extend_from_slice(head.as_bytes());
     // Items of built-in lists carry no type of their own; it always comes first in what the store serialised.
-    let type_prefix = format!("{{\"apiVersion\":{},\"kind\":{},", json!(served.api_version()), json!(&*served.kind));
+    let type_prefix = format!(
+        "{{\"apiVersion\":{},\"kind\":{},",
+        json!(served.api_version()),
+        json!(&*served.kind)
+    );
     for (index, object) in objects.iter().enumerate() {
         if index > 0 {
             body.push(b',');
@@ -177,7 +213,10 @@ fn whole_list(served: &Served, metadata: &Value, objects: &[std::sync::Arc<Objec
 
 /// A continue token: the revision (none: whatever is current) and the last key, in an opaque form with a checksum.
 fn encode_token(revision: Option<u64>, after: &Key) -> String {
-    let plain = format!("{} {after}", revision.map_or_else(|| "-".to_owned(), |revision| revision.to_string()));
+    let plain = format!(
+        "{} {after}",
+        revision.map_or_else(|| "-".to_owned(), |revision| revision.to_string())
+    );
     let text: String = plain.bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("{text}{}", checksum(&plain))
 }
@@ -190,19 +229,31 @@ fn decode_token(token: &str) -> Option<(Option<u64>, Key)> {
     let bytes: Option<Vec<u8>> = text
         .as_bytes()
         .chunks(2)
-        .map(|pair| std::str::from_utf8(pair).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok()))
+        .map(|pair| {
+            std::str::from_utf8(pair)
+                .ok()
+                .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+        })
         .collect();
     let plain = String::from_utf8(bytes?).ok()?;
     if checksum(&plain) != sum {
         return None;
     }
     let (revision, key) = plain.split_once(' ')?;
-    let revision = if revision == "-" { None } else { Some(revision.parse().ok()?) };
+    let revision = if revision == "-" {
+        None
+    } else {
+        Some(revision.parse().ok()?)
+    };
     Some((revision, Key::from_text(key)))
 }
 
 fn checksum(plain: &str) -> String {
-    Sha256::digest(plain.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(plain.as_bytes())
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -212,7 +263,10 @@ mod tests {
     #[test]
     fn tokens_survive_the_way_and_forgeries_do_not() {
         let key = Key::new("ns", "a");
-        assert_eq!(decode_token(&encode_token(Some(12), &key)), Some((Some(12), key.clone())));
+        assert_eq!(
+            decode_token(&encode_token(Some(12), &key)),
+            Some((Some(12), key.clone()))
+        );
         assert_eq!(decode_token(&encode_token(None, &key)), Some((None, key.clone())));
         let mut forged = encode_token(Some(12), &key);
         forged.replace_range(0..1, "4");

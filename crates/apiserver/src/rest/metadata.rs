@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::field::FieldError;
 use crate::kinds::NameRule;
 use crate::ports::format_time;
 use crate::tree::{carry_meta, finalizers, is_deleting, meta, meta_mut, meta_text};
+use coppice_schema::FieldError;
 
 const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -17,9 +17,15 @@ const LABEL_VALUE_TEXT: &str = "a valid label must be an empty string or consist
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// Sets what the server decides about a new object.
-pub(super) fn stamp_new(object: &mut Value, uid: String, now: Timestamp, generation: bool) {
+pub(super) fn stamp_new(object: &mut Value, uid: &str, now: Timestamp, generation: bool) {
     let metadata = meta_mut(object);
-    for name in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+    for name in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "resourceVersion",
+        "generation",
+    ] {
         metadata.remove(name);
     }
     metadata.insert("uid".into(), json!(uid));
@@ -54,16 +60,20 @@ pub(super) fn validate(object: &Value, rule: NameRule) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let name = meta_text(object, "name");
     if name.is_empty() {
-        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+        errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
     } else {
-        errors.extend(validate_name(name, rule).map(|detail| FieldError::invalid("metadata.name", name, detail)));
+        errors
+            .extend(validate_name(name, rule).map(|detail| FieldError::invalid("metadata.name", json!(name), detail)));
     }
     validate_labels(meta(object, "labels"), "metadata.labels", &mut errors);
     validate_annotations(object, &mut errors);
     validate_owners(object, &mut errors);
     for finalizer in finalizers(object) {
         if let Some(detail) = validate_qualified(&finalizer) {
-            errors.push(FieldError::invalid("metadata.finalizers", finalizer, detail));
+            errors.push(FieldError::invalid("metadata.finalizers", json!(finalizer), detail));
         }
     }
     errors
@@ -82,7 +92,11 @@ pub(crate) fn validate_name(name: &str, rule: NameRule) -> Option<String> {
     let (limit, good, text) = match rule {
         NameRule::Subdomain => (253, name.split('.').all(is_label), SUBDOMAIN_TEXT),
         NameRule::Label => (63, is_label(name), LABEL_TEXT),
-        NameRule::Label1035 => (63, is_label(name) && name.as_bytes()[0].is_ascii_lowercase(), LABEL_1035_TEXT),
+        NameRule::Label1035 => (
+            63,
+            is_label(name) && name.as_bytes()[0].is_ascii_lowercase(),
+            LABEL_1035_TEXT,
+        ),
         NameRule::PathSegment => {
             let bad = ["/", "%"].into_iter().find(|bad| name.contains(bad));
             return match (name, bad) {
@@ -102,13 +116,13 @@ pub(crate) fn validate_name(name: &str, rule: NameRule) -> Option<String> {
 pub(crate) fn validate_labels(labels: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         if let Some(detail) = validate_qualified(key) {
-            errors.push(FieldError::invalid(path, key.as_str(), detail));
+            errors.push(FieldError::invalid(path, json!(key), detail));
         }
         let value = value.as_str().unwrap_or_default();
         if value.len() > 63 {
-            errors.push(FieldError::invalid(path, value, "must be no more than 63 bytes"));
+            errors.push(FieldError::invalid(path, json!(value), "must be no more than 63 bytes"));
         } else if !value.is_empty() && !is_label_text(value) {
-            errors.push(FieldError::invalid(path, value, LABEL_VALUE_TEXT));
+            errors.push(FieldError::invalid(path, json!(value), LABEL_VALUE_TEXT));
         }
     }
 }
@@ -137,38 +151,48 @@ fn is_label_text(text: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     edge(bytes.first())
         && edge(bytes.last())
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 fn validate_annotations(object: &Value, errors: &mut Vec<FieldError>) {
-    let Some(annotations) = meta(object, "annotations").and_then(Value::as_object) else { return };
+    let Some(annotations) = meta(object, "annotations").and_then(Value::as_object) else {
+        return;
+    };
     let mut total = 0;
     for (key, value) in annotations {
         if let Some(detail) = validate_qualified(&key.to_lowercase()) {
-            errors.push(FieldError::invalid("metadata.annotations", key.as_str(), detail));
+            errors.push(FieldError::invalid("metadata.annotations", json!(key), detail));
         }
         total += key.len() + value.as_str().map_or(0, str::len);
     }
     if total > ANNOTATIONS_LIMIT {
-        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
+        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT as u64));
     }
 }
 
 fn validate_owners(object: &Value, errors: &mut Vec<FieldError>) {
-    let Some(owners) = meta(object, "ownerReferences").and_then(Value::as_array) else { return };
+    let Some(owners) = meta(object, "ownerReferences").and_then(Value::as_array) else {
+        return;
+    };
     let mut controllers = 0;
     for owner in owners {
         let path = "metadata.ownerReferences";
         for name in ["apiVersion", "kind", "name", "uid"] {
             if owner.get(name).and_then(Value::as_str).unwrap_or_default().is_empty() {
-                let detail = format!("{} must not be empty", if name == "apiVersion" { "version" } else { name });
-                errors.push(FieldError::invalid(&format!("{path}.{name}"), "", detail));
+                let detail = format!(
+                    "{} must not be empty",
+                    if name == "apiVersion" { "version" } else { name }
+                );
+                errors.push(FieldError::invalid(format!("{path}.{name}"), json!(""), detail));
             }
         }
         controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
     }
     if controllers > 1 {
-        let detail = "Only one reference can have Controller set to true. Found \"true\" in references for several owners";
+        let detail =
+            "Only one reference can have Controller set to true. Found \"true\" in references for several owners";
         errors.push(FieldError::invalid("metadata.ownerReferences", json!(owners), detail));
     }
 }
@@ -179,12 +203,19 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     for name in ["name", "namespace", "uid"] {
         let (new, old) = (meta_text(object, name), meta_text(old, name));
         if new != old {
-            errors.push(FieldError::invalid(&format!("metadata.{name}"), new, "field is immutable"));
+            errors.push(FieldError::invalid(
+                format!("metadata.{name}"),
+                json!(new),
+                "field is immutable",
+            ));
         }
     }
     if is_deleting(old) {
         let known = finalizers(old);
-        let added: Vec<String> = finalizers(object).into_iter().filter(|one| !known.contains(one)).collect();
+        let added: Vec<String> = finalizers(object)
+            .into_iter()
+            .filter(|one| !known.contains(one))
+            .collect();
         if !added.is_empty() {
             let listed: Vec<String> = added.iter().map(|one| format!("{one:?}")).collect();
             let detail = format!(
@@ -216,8 +247,14 @@ mod tests {
     fn labels_and_owners_are_checked() {
         let object = json!({"metadata": {"name": "a", "labels": {"ok/a": "b", "-bad": "b", "c": "not ok"},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x"}]}});
-        let fields: Vec<_> = validate(&object, NameRule::Subdomain).into_iter().map(|error| error.field).collect();
-        assert_eq!(fields, ["metadata.labels", "metadata.labels", "metadata.ownerReferences.uid"]);
+        let fields: Vec<_> = validate(&object, NameRule::Subdomain)
+            .into_iter()
+            .map(|error| error.path)
+            .collect();
+        assert_eq!(
+            fields,
+            ["metadata.labels", "metadata.labels", "metadata.ownerReferences.uid"]
+        );
     }
 
     #[test]

@@ -24,14 +24,14 @@ use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
 
-pub(crate) use create::Outcome;
 pub(crate) use delete::{DeleteOptions, read_options};
 pub(crate) use dispatch::handle;
-pub(crate) use metadata::{validate_labels, validate_name};
+pub(crate) use metadata::validate_name;
 pub(crate) use negotiate::{Answer, Form, negotiate};
-pub use query::{FieldValidation, Options};
-pub use reply::{ApiBody, Reply};
-pub use request::{ResourcePath, Verb};
+pub(crate) use query::Options;
+pub use reply::ApiBody;
+pub(crate) use reply::Reply;
+pub(crate) use request::{ResourcePath, Verb};
 
 use crate::auth::User;
 use crate::core::Core;
@@ -77,16 +77,9 @@ impl Call {
 
     /// What rules may look at.
     pub(crate) fn world(&self) -> World<'_> {
-        World { store: &self.core.store, now: self.core.clock.now() }
-    }
-
-    /// The name under which this client's fields are kept: as given, or the product in its user agent.
-    pub(crate) fn field_manager(&self) -> String {
-        if !self.options.field_manager.is_empty() {
-            return self.options.field_manager.clone();
+        World {
+            store: &self.core.store,
+            now: self.core.clock.now(),
         }
-        let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
-        let product = agent.unwrap_or_default().split('/').next().unwrap_or_default();
-        if product.is_empty() { "unknown".to_owned() } else { product.chars().take(128).collect() }
     }
 }

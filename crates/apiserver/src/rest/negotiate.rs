@@ -6,11 +6,11 @@ use http::header::ACCEPT;
 use crate::status::ApiError;
 
 /// The media types of answers.
-pub const SERVED: &str = "application/json, application/yaml";
+pub(crate) const SERVED: &str = "application/json, application/yaml";
 
 /// What an object or a list is turned into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// Itself.
     #[default]
     Whole,
@@ -24,7 +24,7 @@ pub enum Form {
 
 /// The text the answer is written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Encoding {
+pub(crate) enum Encoding {
     /// JSON.
     #[default]
     Json,
@@ -34,27 +34,39 @@ pub enum Encoding {
 
 /// The chosen answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// What it shows.
-    pub form: Form,
+    pub(crate) form: Form,
     /// How it is written.
-    pub encoding: Encoding,
+    pub(crate) encoding: Encoding,
 }
 
 /// Picks the first wanted media type that is served.
-pub fn negotiate(headers: &HeaderMap) -> Result<Answer, ApiError> {
-    let mut wanted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).peekable();
+pub(crate) fn negotiate(headers: &HeaderMap) -> Result<Answer, ApiError> {
+    let mut wanted = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .peekable();
     if wanted.peek().is_none() {
         return Ok(Answer::default());
     }
     let mut any = false;
-    for clause in wanted.flat_map(|value| value.split(',')).map(str::trim).filter(|clause| !clause.is_empty()) {
+    for clause in wanted
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|clause| !clause.is_empty())
+    {
         any = true;
         if let Some(answer) = accept(clause) {
             return Ok(answer);
         }
     }
-    if any { Err(ApiError::not_acceptable(SERVED)) } else { Ok(Answer::default()) }
+    if any {
+        Err(ApiError::not_acceptable(SERVED))
+    } else {
+        Ok(Answer::default())
+    }
 }
 
 fn accept(clause: &str) -> Option<Answer> {
@@ -97,9 +109,18 @@ mod tests {
     fn the_first_served_type_wins() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(form(table), Some(Form::Table));
-        assert_eq!(form("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"), Some(Form::Whole));
-        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json"), Some(Form::Whole));
-        assert_eq!(form("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), Some(Form::Metadata));
+        assert_eq!(
+            form("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"),
+            Some(Form::Whole)
+        );
+        assert_eq!(
+            form("application/vnd.kubernetes.protobuf,application/json"),
+            Some(Form::Whole)
+        );
+        assert_eq!(
+            form("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
+            Some(Form::Metadata)
+        );
         assert_eq!(form("*/*"), Some(Form::Whole));
     }
 

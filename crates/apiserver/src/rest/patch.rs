@@ -12,8 +12,7 @@ use crate::tree::{meta_mut, meta_text};
 
 /// The media types of patches.
 const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
-const ACCEPTED_CUSTOM: &str =
-    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+const ACCEPTED_CUSTOM: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 /// How a patch is to be read.
 enum Language {
@@ -24,12 +23,12 @@ enum Language {
 
 impl Call {
     /// PATCH on an object or its status.
-    pub(super) async fn patch(&self, part: Part) -> Result<Reply, ApiError> {
+    pub(crate) async fn patch(&self, part: Part) -> Result<Reply, ApiError> {
         if self.content_type() == "application/apply-patch+yaml" {
             return self.apply(part).await;
         }
         let (language, duplicates) = self.read_patch()?;
-        let decide = |current: &Value| self.patched(&language, current, duplicates.clone());
+        let decide = |current: &Value| self.patched(&language, current, &duplicates);
         let outcome = self.modify(part, &decide, &Writer::update(self)).await?;
         self.show(StatusCode::OK, &outcome)
     }
@@ -50,11 +49,15 @@ impl Call {
                 let Parsed { value, duplicates } = parse()?;
                 Ok((Language::Strategic(object_patch(value)?), duplicates))
             }
-            _ => Err(ApiError::unsupported_media_type(if self.served.custom { ACCEPTED_CUSTOM } else { ACCEPTED })),
+            _ => Err(ApiError::unsupported_media_type(if self.served.custom {
+                ACCEPTED_CUSTOM
+            } else {
+                ACCEPTED
+            })),
         }
     }
 
-    fn patched(&self, language: &Language, current: &Value, duplicates: Vec<String>) -> Result<Value, ApiError> {
+    fn patched(&self, language: &Language, current: &Value, duplicates: &[String]) -> Result<Value, ApiError> {
         let mut object = current.clone();
         match language {
             Language::Json(patch) => json_patch::patch(&mut object, patch).map_err(|error| {
@@ -66,7 +69,11 @@ impl Call {
             })?,
             Language::Merge(patch) => json_patch::merge(&mut object, patch),
             Language::Strategic(patch) => {
-                object = self.served.rules.strategic_merge(&object, patch).map_err(ApiError::bad_request)?;
+                object = self
+                    .served
+                    .rules
+                    .strategic_merge(&object, patch)
+                    .map_err(ApiError::bad_request)?;
             }
         }
         self.check_patched(&object, current)?;
@@ -104,7 +111,8 @@ impl Call {
         let parsed = codec::parse_yaml(&self.body)
             .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
         if self.options.field_manager.is_empty() {
-            let text = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
+            let text =
+                "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
             return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text));
         }
         let mut applied = self.read_object(parsed)?;
@@ -140,5 +148,11 @@ impl Call {
 }
 
 fn object_patch(patch: Value) -> Result<Value, ApiError> {
-    if patch.is_object() { Ok(patch) } else { Err(ApiError::bad_request("error decoding patch: the patch is not an object")) }
+    if patch.is_object() {
+        Ok(patch)
+    } else {
+        Err(ApiError::bad_request(
+            "error decoding patch: the patch is not an object",
+        ))
+    }
 }

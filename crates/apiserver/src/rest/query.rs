@@ -5,7 +5,7 @@ use crate::status::ApiError;
 
 /// How unknown and duplicate fields in a body are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     /// Dropped in silence.
     Ignore,
     /// Dropped with a warning.
@@ -18,31 +18,31 @@ pub enum FieldValidation {
 /// All options; each verb reads its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Options {
-    pub watch: bool,
-    pub label_selector: LabelSelector,
-    pub field_selector: FieldSelector,
-    pub limit: usize,
-    pub continue_token: String,
-    pub resource_version: String,
-    pub resource_version_match: String,
-    pub allow_watch_bookmarks: bool,
-    pub send_initial_events: Option<bool>,
-    pub timeout_seconds: Option<u64>,
-    pub dry_run: bool,
-    pub field_manager: String,
-    pub field_validation: FieldValidation,
-    pub force: bool,
-    pub grace_period_seconds: Option<i64>,
-    pub propagation_policy: Option<String>,
-    pub orphan_dependents: Option<bool>,
-    pub include_object: String,
-    pub ignore_store_read_error_with_cluster_breaking_potential: Option<bool>,
+pub(crate) struct Options {
+    pub(crate) watch: bool,
+    pub(crate) label_selector: LabelSelector,
+    pub(crate) field_selector: FieldSelector,
+    pub(crate) limit: usize,
+    pub(crate) continue_token: String,
+    pub(crate) resource_version: String,
+    pub(crate) resource_version_match: String,
+    pub(crate) allow_watch_bookmarks: bool,
+    pub(crate) send_initial_events: Option<bool>,
+    pub(crate) timeout_seconds: Option<u64>,
+    pub(crate) dry_run: bool,
+    pub(crate) field_manager: String,
+    pub(crate) field_validation: FieldValidation,
+    pub(crate) force: bool,
+    pub(crate) grace_period_seconds: Option<i64>,
+    pub(crate) propagation_policy: Option<String>,
+    pub(crate) orphan_dependents: Option<bool>,
+    pub(crate) include_object: String,
+    pub(crate) ignore_store_read_error_with_cluster_breaking_potential: Option<bool>,
 }
 
 impl Options {
     /// Reads a query string.
-    pub fn parse(query: &str) -> Result<Self, ApiError> {
+    pub(crate) fn parse(query: &str) -> Result<Self, ApiError> {
         let mut options = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             options.set(&name, &value)?;
@@ -54,14 +54,17 @@ impl Options {
         match name {
             "watch" => self.watch = boolean(value),
             "labelSelector" => {
-                self.label_selector = LabelSelector::parse(value).map_err(|error| {
-                    ApiError::bad_request(format!("unable to parse requirement: {error}"))
-                })?;
+                self.label_selector = LabelSelector::parse(value)
+                    .map_err(|error| ApiError::bad_request(format!("unable to parse requirement: {error}")))?;
             }
             "fieldSelector" => {
                 self.field_selector = FieldSelector::parse(value).map_err(ApiError::bad_request)?;
             }
-            "limit" => self.limit = number::<i64>(name, value)?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0),
+            "limit" => {
+                self.limit = number::<i64>(name, value)?
+                    .and_then(|limit| usize::try_from(limit).ok())
+                    .unwrap_or(0);
+            }
             "continue" => value.clone_into(&mut self.continue_token),
             "resourceVersion" => value.clone_into(&mut self.resource_version),
             "resourceVersionMatch" => value.clone_into(&mut self.resource_version_match),
@@ -85,7 +88,9 @@ impl Options {
                     "Ignore" => FieldValidation::Ignore,
                     "Strict" => FieldValidation::Strict,
                     other => {
-                        let text = format!("fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
+                        let text = format!(
+                            "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+                        );
                         return Err(ApiError::bad_request(text));
                     }
                 }
@@ -110,25 +115,30 @@ fn number<N: std::str::FromStr>(name: &str, value: &str) -> Result<Option<N>, Ap
     if value.is_empty() {
         return Ok(None);
     }
-    value
-        .parse()
-        .map(Some)
-        .map_err(|_| ApiError::bad_request(format!("{name}: parsing {value:?}: invalid syntax, an integer is needed")))
+    value.parse().map(Some).map_err(|_| {
+        ApiError::bad_request(format!(
+            "{name}: parsing {value:?}: invalid syntax, an integer is needed"
+        ))
+    })
 }
 
 fn check_manager(value: &str) -> Result<String, ApiError> {
     if value.len() > 128 {
-        return Err(ApiError::bad_request("fieldManager: Too long: may not be more than 128 bytes"));
+        return Err(ApiError::bad_request(
+            "fieldManager: Too long: may not be more than 128 bytes",
+        ));
     }
     Ok(value.to_owned())
 }
 
 /// A decimal revision; empty and "0" mean none.
-pub fn revision(text: &str) -> Result<Option<u64>, ApiError> {
+pub(crate) fn revision(text: &str) -> Result<Option<u64>, ApiError> {
     match text {
         "" | "0" => Ok(None),
         digits => digits.parse().map(Some).map_err(|_| {
-            ApiError::bad_request(format!("invalid resourceVersion {digits:?}: strconv.ParseUint: parsing {digits:?}: invalid syntax"))
+            ApiError::bad_request(format!(
+                "invalid resourceVersion {digits:?}: strconv.ParseUint: parsing {digits:?}: invalid syntax"
+            ))
         }),
     }
 }
@@ -150,7 +160,13 @@ mod tests {
 
     #[test]
     fn refuses_what_it_cannot_read() {
-        for query in ["labelSelector=a%20b", "fieldSelector=x", "limit=many", "dryRun=Some", "fieldValidation=Maybe"] {
+        for query in [
+            "labelSelector=a%20b",
+            "fieldSelector=x",
+            "limit=many",
+            "dryRun=Some",
+            "fieldValidation=Maybe",
+        ] {
             assert!(Options::parse(query).is_err(), "{query}");
         }
         assert!(revision("x").is_err());

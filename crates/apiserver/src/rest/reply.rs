@@ -16,7 +16,7 @@ use crate::status::ApiError;
 pub type ApiBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// An answer before it is written.
-pub struct Reply {
+pub(crate) struct Reply {
     status: StatusCode,
     content_type: &'static str,
     body: ApiBody,
@@ -25,53 +25,63 @@ pub struct Reply {
 
 impl Reply {
     /// An answer with a ready body.
-    pub fn bytes(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        Self { status, content_type, body: Full::new(body.into()).boxed_unsync(), headers: Vec::new() }
+    pub(crate) fn bytes(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self {
+            status,
+            content_type,
+            body: Full::new(body.into()).boxed_unsync(),
+            headers: Vec::new(),
+        }
     }
 
     /// An answer of JSON text.
-    pub fn json_bytes(status: StatusCode, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn json_bytes(status: StatusCode, body: impl Into<Bytes>) -> Self {
         Self::bytes(status, "application/json", body)
     }
 
     /// An answer of one tree.
-    pub fn json(status: StatusCode, value: &Value) -> Self {
+    pub(crate) fn json(status: StatusCode, value: &Value) -> Self {
         let body = serde_json::to_vec(value).expect("trees always serialise");
         Self::json_bytes(status, body)
     }
 
     /// Plain text.
-    pub fn text(status: StatusCode, text: impl Into<String>) -> Self {
+    pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Self {
         Self::bytes(status, "text/plain; charset=utf-8", text.into())
     }
 
     /// A stream.
-    pub fn stream(body: ApiBody) -> Self {
-        Self { status: StatusCode::OK, content_type: "application/json", body, headers: Vec::new() }
+    pub(crate) fn stream(body: ApiBody) -> Self {
+        Self {
+            status: StatusCode::OK,
+            content_type: "application/json",
+            body,
+            headers: Vec::new(),
+        }
     }
 
     /// What a path that leads nowhere answers.
-    pub fn page_not_found() -> Self {
+    pub(crate) fn page_not_found() -> Self {
         Self::text(StatusCode::NOT_FOUND, "404 page not found\n")
     }
 
     /// Sets the content type.
     #[must_use]
-    pub fn content_type(mut self, content_type: &'static str) -> Self {
+    pub(crate) fn content_type(mut self, content_type: &'static str) -> Self {
         self.content_type = content_type;
         self
     }
 
     /// Adds a header.
     #[must_use]
-    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
     /// Adds warnings for the person behind the client.
     #[must_use]
-    pub fn warnings(mut self, warnings: &[String]) -> Self {
+    pub(crate) fn warnings(mut self, warnings: &[String]) -> Self {
         for text in warnings {
             let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
@@ -82,7 +92,7 @@ impl Reply {
     }
 
     /// The HTTP response, whole bodies written in `encoding`.
-    pub fn into_response(self) -> Response<ApiBody> {
+    pub(crate) fn into_response(self) -> Response<ApiBody> {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();

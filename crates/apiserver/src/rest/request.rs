@@ -6,7 +6,7 @@ use crate::status::ApiError;
 
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// A resource, or an object, or a part of one.
     Resource(ResourcePath),
     /// Anything else: discovery, health, version, schemas.
@@ -15,34 +15,41 @@ pub enum Target {
 
 /// The parts of a resource path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResourcePath {
+pub(crate) struct ResourcePath {
     /// The group, empty for the core group.
-    pub group: String,
+    pub(crate) group: String,
     /// The version.
-    pub version: String,
+    pub(crate) version: String,
     /// The namespace, empty when the path names none.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The plural resource name.
-    pub resource: String,
+    pub(crate) resource: String,
     /// The object's name, empty for the collection.
-    pub name: String,
+    pub(crate) name: String,
     /// The part of the object, empty for the whole.
-    pub subresource: String,
+    pub(crate) subresource: String,
     /// What follows the subresource (`proxy/some/path`).
-    pub rest: Vec<String>,
+    pub(crate) rest: Vec<String>,
 }
 
 impl Target {
     /// Reads a path.
-    pub fn parse(path: &str) -> Self {
-        let segments: Vec<String> =
-            path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect();
+    pub(crate) fn parse(path: &str) -> Self {
+        let segments: Vec<String> = path
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .map(percent_decode)
+            .collect();
         let (group, version, rest) = match segments.first().map(String::as_str) {
             Some("api") if segments.len() > 2 => (String::new(), segments[1].clone(), &segments[2..]),
             Some("apis") if segments.len() > 3 => (segments[1].clone(), segments[2].clone(), &segments[3..]),
             _ => return Self::Other(segments),
         };
-        let mut path = ResourcePath { group, version, ..ResourcePath::default() };
+        let mut path = ResourcePath {
+            group,
+            version,
+            ..ResourcePath::default()
+        };
         let rest = match rest {
             // A namespace and its parts are themselves resources; anything deeper lies inside the namespace.
             [first, namespace, second, tail @ ..] if first == "namespaces" && !is_namespace_part(second) => {
@@ -97,7 +104,7 @@ fn percent_decode(segment: &str) -> String {
 /// What a request wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Verb {
+pub(crate) enum Verb {
     Get,
     List,
     Watch,
@@ -110,7 +117,7 @@ pub enum Verb {
 
 impl Verb {
     /// The verb of a method on a path.
-    pub fn of(method: &Method, path: &ResourcePath, watch: bool) -> Result<Self, ApiError> {
+    pub(crate) fn of(method: &Method, path: &ResourcePath, watch: bool) -> Result<Self, ApiError> {
         let named = !path.name.is_empty();
         match *method {
             Method::GET | Method::HEAD if watch && path.subresource.is_empty() => Ok(Self::Watch),
@@ -126,7 +133,7 @@ impl Verb {
     }
 
     /// The word used in discovery and authorization.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::List => "list",
@@ -146,9 +153,14 @@ mod tests {
 
     fn resource(path: &str) -> (String, String, String, String, String, String) {
         match Target::parse(path) {
-            Target::Resource(path) => {
-                (path.group, path.version, path.namespace, path.resource, path.name, path.subresource)
-            }
+            Target::Resource(path) => (
+                path.group,
+                path.version,
+                path.namespace,
+                path.resource,
+                path.name,
+                path.subresource,
+            ),
             Target::Other(segments) => panic!("{segments:?}"),
         }
     }
@@ -160,28 +172,61 @@ mod tests {
 
     #[test]
     fn paths_of_objects() {
-        assert_eq!(resource("/api/v1/namespaces/ns/pods/p/status"), text(["", "v1", "ns", "pods", "p", "status"]));
-        assert_eq!(resource("/apis/apps/v1/deployments"), text(["apps", "v1", "", "deployments", "", ""]));
-        assert_eq!(resource("/api/v1/namespaces"), text(["", "v1", "", "namespaces", "", ""]));
-        assert_eq!(resource("/api/v1/namespaces/ns"), text(["", "v1", "", "namespaces", "ns", ""]));
-        assert_eq!(resource("/api/v1/namespaces/ns/finalize"), text(["", "v1", "", "namespaces", "ns", "finalize"]));
-        assert_eq!(resource("/api/v1/nodes/n%2F1"), text(["", "v1", "", "nodes", "n/1", ""]));
+        assert_eq!(
+            resource("/api/v1/namespaces/ns/pods/p/status"),
+            text(["", "v1", "ns", "pods", "p", "status"])
+        );
+        assert_eq!(
+            resource("/apis/apps/v1/deployments"),
+            text(["apps", "v1", "", "deployments", "", ""])
+        );
+        assert_eq!(
+            resource("/api/v1/namespaces"),
+            text(["", "v1", "", "namespaces", "", ""])
+        );
+        assert_eq!(
+            resource("/api/v1/namespaces/ns"),
+            text(["", "v1", "", "namespaces", "ns", ""])
+        );
+        assert_eq!(
+            resource("/api/v1/namespaces/ns/finalize"),
+            text(["", "v1", "", "namespaces", "ns", "finalize"])
+        );
+        assert_eq!(
+            resource("/api/v1/nodes/n%2F1"),
+            text(["", "v1", "", "nodes", "n/1", ""])
+        );
     }
 
     #[test]
     fn other_paths() {
-        for path in ["/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1", "/version", "/", "/healthz"] {
+        for path in [
+            "/api",
+            "/apis",
+            "/api/v1",
+            "/apis/apps",
+            "/apis/apps/v1",
+            "/version",
+            "/",
+            "/healthz",
+        ] {
             assert!(matches!(Target::parse(path), Target::Other(_)), "{path}");
         }
     }
 
     #[test]
     fn verbs_follow_the_method_and_the_path() {
-        let object = ResourcePath { name: "p".into(), ..ResourcePath::default() };
+        let object = ResourcePath {
+            name: "p".into(),
+            ..ResourcePath::default()
+        };
         let collection = ResourcePath::default();
         assert_eq!(Verb::of(&Method::GET, &object, false), Ok(Verb::Get));
         assert_eq!(Verb::of(&Method::GET, &collection, true), Ok(Verb::Watch));
-        assert_eq!(Verb::of(&Method::DELETE, &collection, false), Ok(Verb::DeleteCollection));
+        assert_eq!(
+            Verb::of(&Method::DELETE, &collection, false),
+            Ok(Verb::DeleteCollection)
+        );
         assert!(Verb::of(&Method::POST, &object, false).is_err());
         assert!(Verb::of(&Method::PUT, &collection, false).is_err());
     }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::create::Outcome;
 use super::{Call, Reply, metadata, view};
 use crate::admission::{self, Operation};
-use crate::field::FieldError;
 use crate::kinds::{Part, selectable_values};
 use crate::managed::Writer;
 use crate::status::ApiError;
@@ -14,13 +13,14 @@ use crate::store::{Draft, Expect, Key, Object};
 use crate::tree::{
     carry, carry_meta, finalizers, generation, is_deleting, meta, meta_mut, meta_text, same_content, tidy_meta,
 };
+use coppice_schema::FieldError;
 
 /// Decides the wanted state from the current one, both in the request's view.
 pub(crate) type Decide<'a> = &'a (dyn Fn(&Value) -> Result<Value, ApiError> + Send + Sync);
 
 impl Call {
     /// PUT on an object or its status.
-    pub(super) async fn update(&self, part: Part) -> Result<Reply, ApiError> {
+    pub(crate) async fn update(&self, part: Part) -> Result<Reply, ApiError> {
         let mut wanted = self.object_from_body()?;
         self.check_name(&wanted)?;
         self.settle_namespace(&mut wanted)?;
@@ -32,10 +32,12 @@ impl Call {
             return self.show(StatusCode::CREATED, &created);
         }
         if meta_text(&wanted, "resourceVersion").is_empty() && !self.served.rules.allows_unconditional_update() {
-            let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+            let error = FieldError::invalid("metadata.resourceVersion", json!(0), "must be specified for an update");
             return Err(ApiError::invalid(self.served.about_kind(), &self.path.name, &[error]));
         }
-        let outcome = self.modify(part, &|_| Ok(wanted.clone()), &Writer::update(self)).await?;
+        let outcome = self
+            .modify(part, &|_| Ok(wanted.clone()), &Writer::update(self))
+            .await?;
         self.show(StatusCode::OK, &outcome)
     }
 
@@ -53,7 +55,11 @@ impl Call {
     /// Brings the object to the state that `decide` wants, deciding again when someone else was faster.
     pub(crate) async fn modify(&self, part: Part, decide: Decide<'_>, writer: &Writer) -> Result<Outcome, ApiError> {
         loop {
-            let current = self.core.store.get(&self.served.id, &self.key()).ok_or_else(|| self.not_found())?;
+            let current = self
+                .core
+                .store
+                .get(&self.served.id, &self.key())
+                .ok_or_else(|| self.not_found())?;
             if let Some(outcome) = self.try_modify(part, decide, writer, &current).await? {
                 return Ok(outcome);
             }
@@ -82,7 +88,11 @@ impl Call {
         }
         self.validate_change(&object, &old, part)?;
         admission::validate(self, Operation::Update, Some(&object), Some(&old)).await?;
-        self.served.rules.warnings(&object).into_iter().for_each(|warning| self.warn(warning));
+        self.served
+            .rules
+            .warnings(&object)
+            .into_iter()
+            .for_each(|warning| self.warn(warning));
         self.commit_change(object, &old, current)
     }
 
@@ -91,8 +101,7 @@ impl Call {
         let (about, name) = (self.served.about(), self.path.name.as_str());
         let (uid, old_uid) = (meta_text(object, "uid"), meta_text(old, "uid"));
         if !uid.is_empty() && uid != old_uid {
-            let why =
-                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
             return Err(ApiError::conflict(about, name, &why));
         }
         let revision = meta_text(object, "resourceVersion");
@@ -174,7 +183,11 @@ impl Call {
     /// Commits a tree in its stored form; `None` when the state changed meanwhile.
     pub(super) fn put_change(&self, object: &Value, key: &Key, revision: u64) -> Option<std::sync::Arc<Object>> {
         let draft = Draft::new(object, selectable_values(&*self.served.rules, object));
-        let stored = self.core.store.put(&self.served.id, key, Expect::Revision(revision), draft).ok()?;
+        let stored = self
+            .core
+            .store
+            .put(&self.served.id, key, Expect::Revision(revision), draft)
+            .ok()?;
         self.core.after_write(&self.served, object);
         Some(stored)
     }
@@ -182,7 +195,10 @@ impl Call {
 
 /// Whether this change lets go of an object that only waited for its finalizers.
 fn is_released(object: &Value, old: &Value) -> bool {
-    let waiting = meta(old, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) > 0;
+    let waiting = meta(old, "deletionGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+        > 0;
     is_deleting(old) && finalizers(object).is_empty() && !waiting && !has_namespace_finalizers(object)
 }
 
@@ -203,7 +219,8 @@ mod tests {
 
     #[test]
     fn an_object_is_released_with_its_last_finalizer() {
-        let old = json!({"metadata": {"deletionTimestamp": "t", "deletionGracePeriodSeconds": 0, "finalizers": ["a/b"]}});
+        let old =
+            json!({"metadata": {"deletionTimestamp": "t", "deletionGracePeriodSeconds": 0, "finalizers": ["a/b"]}});
         let mut new = old.clone();
         assert!(!is_released(&new, &old));
         meta_mut(&mut new).remove("finalizers");

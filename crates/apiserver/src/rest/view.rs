@@ -33,7 +33,9 @@ pub(crate) fn shown_value(served: &Served, object: &Object) -> Value {
 
 /// Turns a stored tree into this resource's view.
 pub(crate) fn to_view(served: &Served, value: &mut Value) {
-    let revision = crate::tree::meta_text(value, "resourceVersion").parse::<u64>().unwrap_or(u64::MAX);
+    let revision = crate::tree::meta_text(value, "resourceVersion")
+        .parse::<u64>()
+        .unwrap_or(u64::MAX);
     if revision < served.rules.defaults_changed_at() {
         served.rules.default(value);
     }

@@ -32,8 +32,11 @@ impl Call {
             selection.fields = FieldSelector::name(&self.path.name);
         }
         let (start, initial) = self.watch_start()?;
-        let mut watch =
-            self.core.store.watch(&self.served.id, selection, start).map_err(|error| watch_error(&error))?;
+        let mut watch = self
+            .core
+            .store
+            .watch(&self.served.id, selection, start)
+            .map_err(|error| watch_error(&error))?;
         let mut lines = VecDeque::new();
         let mut shaper = Shaper { headers: true };
         if initial != Initial::None {
@@ -44,7 +47,10 @@ impl Call {
         if initial == Initial::EventsThenBookmark && self.options.allow_watch_bookmarks {
             lines.push_back(self.bookmark(watch.started_at(), true));
         }
-        let timeout = self.options.timeout_seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+        let timeout = self
+            .options
+            .timeout_seconds
+            .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
         let now = Instant::now();
         let state = Running {
             call: self,
@@ -118,9 +124,12 @@ impl Shaper {
             Form::Table => {
                 let value = view::shown_value(&call.served, object);
                 let metadata = json!({"resourceVersion": object.revision().to_string()});
-                let options = table::TableOptions { headers: self.headers, ..call.table_options() };
+                let options = table::TableOptions {
+                    headers: self.headers,
+                    ..call.table_options()
+                };
                 self.headers = false;
-                let table = table::table(&call.served, std::slice::from_ref(&value), metadata, &options);
+                let table = table::table(&call.served, std::slice::from_ref(&value), &metadata, &options);
                 line_of(event.as_str(), &table)
             }
             Form::Metadata => line_of(event.as_str(), &partial(view::shown_value(&call.served, object))),

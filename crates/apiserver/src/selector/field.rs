@@ -25,17 +25,23 @@ impl FieldSelector {
             if term.is_empty() {
                 continue;
             }
-            requirements.push(parse_term(&term).ok_or_else(|| {
-                format!("invalid selector: '{text}'; can't understand '{term}'")
-            })?);
+            requirements.push(
+                parse_term(&term).ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?,
+            );
         }
         Ok(Self { requirements })
     }
 
     /// A selector for one object by name.
     pub fn name(name: &str) -> Self {
-        let requirement = FieldRequirement { field: "metadata.name".into(), value: name.into(), equal: true };
-        Self { requirements: vec![requirement] }
+        let requirement = FieldRequirement {
+            field: "metadata.name".into(),
+            value: name.into(),
+            equal: true,
+        };
+        Self {
+            requirements: vec![requirement],
+        }
     }
 
     /// Whether nothing is asked for.
@@ -50,12 +56,17 @@ impl FieldSelector {
 
     /// The value that `field` must be equal to, if the selector says so.
     pub fn required(&self, field: &str) -> Option<&str> {
-        self.requirements.iter().find(|one| one.equal && *one.field == *field).map(|one| &*one.value)
+        self.requirements
+            .iter()
+            .find(|one| one.equal && *one.field == *field)
+            .map(|one| &*one.value)
     }
 
     /// Whether an object with these field values is selected.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> &'a str) -> bool {
-        self.requirements.iter().all(|one| (value_of(&one.field) == &*one.value) == one.equal)
+        self.requirements
+            .iter()
+            .all(|one| (value_of(&one.field) == &*one.value) == one.equal)
     }
 }
 
@@ -77,12 +88,19 @@ fn split_terms(text: &str) -> Vec<String> {
 }
 
 fn parse_term(term: &str) -> Option<FieldRequirement> {
-    let operator = term
-        .char_indices()
-        .find_map(|(at, _)| ["!=", "==", "="].into_iter().find(|operator| term[at..].starts_with(operator)).map(|operator| (at, operator)))?;
+    let operator = term.char_indices().find_map(|(at, _)| {
+        ["!=", "==", "="]
+            .into_iter()
+            .find(|operator| term[at..].starts_with(operator))
+            .map(|operator| (at, operator))
+    })?;
     let (at, operator) = operator;
     let value = unescape(&term[at + operator.len()..])?;
-    Some(FieldRequirement { field: term[..at].into(), value: value.into(), equal: operator != "!=" })
+    Some(FieldRequirement {
+        field: term[..at].into(),
+        value: value.into(),
+        equal: operator != "!=",
+    })
 }
 
 fn unescape(text: &str) -> Option<String> {
@@ -108,10 +126,18 @@ mod tests {
     #[test]
     fn parses_the_three_operators() {
         let selector = FieldSelector::parse("metadata.name=a,spec.nodeName!=n,status.phase==Running").unwrap();
-        let terms: Vec<_> = selector.requirements().iter().map(|one| (&*one.field, &*one.value, one.equal)).collect();
+        let terms: Vec<_> = selector
+            .requirements()
+            .iter()
+            .map(|one| (&*one.field, &*one.value, one.equal))
+            .collect();
         assert_eq!(
             terms,
-            [("metadata.name", "a", true), ("spec.nodeName", "n", false), ("status.phase", "Running", true)]
+            [
+                ("metadata.name", "a", true),
+                ("spec.nodeName", "n", false),
+                ("status.phase", "Running", true)
+            ]
         );
         assert_eq!(selector.required("metadata.name"), Some("a"));
         assert_eq!(selector.required("spec.nodeName"), None);

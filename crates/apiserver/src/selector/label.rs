@@ -39,7 +39,10 @@ pub struct LabelSelector {
 impl LabelSelector {
     /// Parses the text of a `labelSelector` parameter.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut parser = Parser { tokens: tokenize(text), at: 0 };
+        let mut parser = Parser {
+            tokens: tokenize(text),
+            at: 0,
+        };
         let mut requirements = Vec::new();
         if parser.peek().is_none() {
             return Ok(Self::default());
@@ -62,14 +65,32 @@ impl LabelSelector {
     /// Reads a `metav1.LabelSelector`: `matchLabels` and `matchExpressions`. An empty one selects everything.
     pub fn from_structured(selector: &Value) -> Result<Self, String> {
         let mut requirements = Vec::new();
-        for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+        for (key, value) in selector
+            .get("matchLabels")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
             let values = vec![value.as_str().unwrap_or_default().into()];
-            requirements.push(LabelRequirement { key: key.as_str().into(), operator: Operator::In(values) });
+            requirements.push(LabelRequirement {
+                key: key.as_str().into(),
+                operator: Operator::In(values),
+            });
         }
-        for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+        for expression in selector
+            .get("matchExpressions")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let key = expression.get("key").and_then(Value::as_str).unwrap_or_default();
             let values = expression.get("values").and_then(Value::as_array);
-            let values: Vec<Box<str>> = values.into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect();
+            let values: Vec<Box<str>> = values
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(Into::into)
+                .collect();
             let operator = match expression.get("operator").and_then(Value::as_str).unwrap_or_default() {
                 "In" => Operator::In(values),
                 "NotIn" => Operator::NotIn(values),
@@ -77,7 +98,10 @@ impl LabelSelector {
                 "DoesNotExist" => Operator::DoesNotExist,
                 other => return Err(format!("{other:?} is not a valid label selector operator")),
             };
-            requirements.push(LabelRequirement { key: key.into(), operator });
+            requirements.push(LabelRequirement {
+                key: key.into(),
+                operator,
+            });
         }
         Ok(Self { requirements })
     }
@@ -94,7 +118,9 @@ impl LabelSelector {
 
     /// Whether an object with these labels is selected.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.requirements.iter().all(|one| one.operator.holds(value_of(&one.key)))
+        self.requirements
+            .iter()
+            .all(|one| one.operator.holds(value_of(&one.key)))
     }
 
     /// Whether an object with this label map (JSON) is selected.
@@ -196,7 +222,10 @@ impl Parser {
         if self.peek() == Some(&Token::Not) {
             self.at += 1;
             let key = self.key()?;
-            return Ok(LabelRequirement { key, operator: Operator::DoesNotExist });
+            return Ok(LabelRequirement {
+                key,
+                operator: Operator::DoesNotExist,
+            });
         }
         let key = self.key()?;
         let operator = match self.peek() {
@@ -208,7 +237,10 @@ impl Parser {
             Some(Token::Word(word)) if word == "in" => Operator::In(self.set()?),
             Some(Token::Word(word)) if word == "notin" => Operator::NotIn(self.set()?),
             Some(other) => {
-                return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text()));
+                return Err(format!(
+                    "found '{}', expected: in, notin, =, ==, !=, gt, lt",
+                    other.text()
+                ));
             }
         };
         Ok(LabelRequirement { key, operator })
@@ -220,7 +252,10 @@ impl Parser {
                 check_key(&word)?;
                 Ok(word.into())
             }
-            other => Err(format!("found '{}', expected: !, identifier, or 'end of string'", describe(other.as_ref()))),
+            other => Err(format!(
+                "found '{}', expected: !, identifier, or 'end of string'",
+                describe(other.as_ref())
+            )),
         }
     }
 
@@ -240,13 +275,18 @@ impl Parser {
 
     fn number(&mut self) -> Result<i64, String> {
         let value = self.value_after_operator()?;
-        value.parse().map_err(|_| format!("for 'Gt', 'Lt' operators, the value must be an integer, not {value:?}"))
+        value
+            .parse()
+            .map_err(|_| format!("for 'Gt', 'Lt' operators, the value must be an integer, not {value:?}"))
     }
 
     fn set(&mut self) -> Result<Vec<Box<str>>, String> {
         self.at += 1;
         if self.next() != Some(Token::Open) {
-            return Err(format!("found '{}', expected: '('", describe(self.tokens.get(self.at - 1))));
+            return Err(format!(
+                "found '{}', expected: '('",
+                describe(self.tokens.get(self.at - 1))
+            ));
         }
         let mut values: Vec<Box<str>> = Vec::new();
         loop {
@@ -265,7 +305,12 @@ impl Parser {
                     values.push("".into());
                     return Ok(values);
                 }
-                other => return Err(format!("found '{}', expected: ',', ')' or identifier", describe(other.as_ref()))),
+                other => {
+                    return Err(format!(
+                        "found '{}', expected: ',', ')' or identifier",
+                        describe(other.as_ref())
+                    ));
+                }
             }
         }
     }
@@ -284,14 +329,18 @@ fn check_key(key: &str) -> Result<(), String> {
     if !name.is_empty() && name.len() <= 63 && is_label_text(name) {
         return Ok(());
     }
-    Err(format!("key: Invalid value: {key:?}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"))
+    Err(format!(
+        "key: Invalid value: {key:?}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+    ))
 }
 
 fn check_value(value: &str) -> Result<(), String> {
     if value.is_empty() || (value.len() <= 63 && is_label_text(value)) {
         return Ok(());
     }
-    Err(format!("values[0][]: Invalid value: {value:?}: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"))
+    Err(format!(
+        "values[0][]: Invalid value: {value:?}: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+    ))
 }
 
 fn is_label_text(text: &str) -> bool {
@@ -314,7 +363,17 @@ mod tests {
     #[test]
     fn equality_and_existence() {
         let labels = json!({"a": "1", "example.com/b": "x"});
-        for selector in ["", "a=1", "a==1", "a!=2", "a", "!c", "c!=1", "a=1,example.com/b=x", " a = 1 , !c"] {
+        for selector in [
+            "",
+            "a=1",
+            "a==1",
+            "a!=2",
+            "a",
+            "!c",
+            "c!=1",
+            "a=1,example.com/b=x",
+            " a = 1 , !c",
+        ] {
             assert!(matches(selector, &labels), "{selector}");
         }
         for selector in ["a=2", "a!=1", "c", "!a", "a=1,c"] {
@@ -325,7 +384,16 @@ mod tests {
     #[test]
     fn sets_and_numbers() {
         let labels = json!({"a": "1", "n": "5", "e": ""});
-        for selector in ["a in (1,2)", "a notin (2, 3)", "c notin (1)", "n>4", "n<6", "e=", "e in ()", "a in (1),n"] {
+        for selector in [
+            "a in (1,2)",
+            "a notin (2, 3)",
+            "c notin (1)",
+            "n>4",
+            "n<6",
+            "e=",
+            "e in ()",
+            "a in (1),n",
+        ] {
             assert!(matches(selector, &labels), "{selector}");
         }
         for selector in ["a in (2)", "a notin (1)", "n>5", "n<5", "a>0,c>0"] {
@@ -335,7 +403,9 @@ mod tests {
 
     #[test]
     fn broken_selectors_are_refused() {
-        for selector in ["a in 1", "a in (1", "=a", "a b", "a,,b", "a,", "a>x", "-a=b", "a=b c", "!"] {
+        for selector in [
+            "a in 1", "a in (1", "=a", "a b", "a,,b", "a,", "a>x", "-a=b", "a=b c", "!",
+        ] {
             assert!(LabelSelector::parse(selector).is_err(), "{selector}");
         }
     }

@@ -30,7 +30,10 @@ impl Selection {
 
     /// All objects of a namespace; an empty one means all.
     pub fn namespace(namespace: &str) -> Self {
-        Self { namespace: namespace.into(), ..Self::default() }
+        Self {
+            namespace: namespace.into(),
+            ..Self::default()
+        }
     }
 
     /// Whether `object` is asked for.
@@ -40,11 +43,19 @@ impl Selection {
         }
         self.labels.matches(|key| {
             let labels = &object.facts().labels;
-            labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok().map(|index| &*labels[index].1)
+            labels
+                .binary_search_by(|(name, _)| (**name).cmp(key))
+                .ok()
+                .map(|index| &*labels[index].1)
         }) && self.fields.matches(|field| match field {
             "metadata.name" => object.key().name(),
             "metadata.namespace" => object.key().namespace(),
-            _ => object.facts().fields.iter().find(|(name, _)| **name == *field).map_or("", |(_, value)| value),
+            _ => object
+                .facts()
+                .fields
+                .iter()
+                .find(|(name, _)| **name == *field)
+                .map_or("", |(_, value)| value),
         })
     }
 

@@ -56,12 +56,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    pub(super) fn new(
-        resource: Arc<str>,
-        change: Change,
-        object: Arc<Object>,
-        previous: Option<Arc<Object>>,
-    ) -> Self {
+    pub(super) fn new(resource: Arc<str>, change: Change, object: Arc<Object>, previous: Option<Arc<Object>>) -> Self {
         Self {
             revision: object.revision(),
             resource,
@@ -102,16 +97,18 @@ impl Commit {
     /// revision.
     pub fn shown(&self, event: EventType) -> &Arc<Object> {
         match (&self.previous, event, self.change) {
-            (Some(previous), EventType::Deleted, Change::Updated) => {
-                self.departed.get_or_init(|| Arc::new(previous.restamped(self.revision)))
-            }
+            (Some(previous), EventType::Deleted, Change::Updated) => self
+                .departed
+                .get_or_init(|| Arc::new(previous.restamped(self.revision))),
             _ => &self.object,
         }
     }
 
     /// The watch event as one line of JSON, made once and shared.
     pub fn frame(&self, event: EventType) -> Bytes {
-        self.frames[event as usize].get_or_init(|| frame(event.as_str(), self.shown(event).json())).clone()
+        self.frames[event as usize]
+            .get_or_init(|| frame(event.as_str(), self.shown(event).json()))
+            .clone()
     }
 }
 

@@ -86,7 +86,9 @@ impl Store {
             observers: Vec::new(),
             next_watch: 0,
         };
-        Self { inner: Arc::new(Mutex::new(inner)) }
+        Self {
+            inner: Arc::new(Mutex::new(inner)),
+        }
     }
 
     /// The revision of the last commit.
@@ -108,19 +110,31 @@ impl Store {
     /// The current objects of a resource, in key order; an empty namespace means all.
     pub fn all(&self, resource: &str, namespace: &str) -> Vec<Arc<Object>> {
         let inner = self.inner.lock();
-        let Some(collection) = inner.collections.get(resource) else { return Vec::new() };
-        snapshot::in_namespace(&collection.objects, namespace, None).map(|(_, object)| object.clone()).collect()
+        let Some(collection) = inner.collections.get(resource) else {
+            return Vec::new();
+        };
+        snapshot::in_namespace(&collection.objects, namespace, None)
+            .map(|(_, object)| object.clone())
+            .collect()
     }
 
     /// How many objects a resource has.
     pub fn count(&self, resource: &str) -> usize {
-        self.inner.lock().collections.get(resource).map_or(0, |collection| collection.objects.len())
+        self.inner
+            .lock()
+            .collections
+            .get(resource)
+            .map_or(0, |collection| collection.objects.len())
     }
 
     /// The resources that have objects, and how many.
     pub fn counts(&self) -> Vec<(Arc<str>, usize)> {
         let inner = self.inner.lock();
-        inner.collections.iter().map(|(resource, collection)| (resource.clone(), collection.objects.len())).collect()
+        inner
+            .collections
+            .iter()
+            .map(|(resource, collection)| (resource.clone(), collection.objects.len()))
+            .collect()
     }
 
     /// Writes a new state of the object at `key`.
@@ -129,7 +143,11 @@ impl Store {
         let previous = inner.check(resource, key, expect)?;
         inner.revision += 1;
         let object = Arc::new(draft.stamp(key.clone(), inner.revision));
-        let change = if previous.is_some() { Change::Updated } else { Change::Created };
+        let change = if previous.is_some() {
+            Change::Updated
+        } else {
+            Change::Created
+        };
         inner.commit(resource, change, object.clone(), previous);
         Ok(object)
     }
@@ -138,7 +156,9 @@ impl Store {
     pub fn remove(&self, resource: &str, key: &Key, revision: u64) -> Result<Arc<Object>, Refused> {
         let mut inner = self.inner.lock();
         let previous = inner.check(resource, key, Expect::Revision(revision))?;
-        let Some(last) = previous else { return Err(Refused { current: None }) };
+        let Some(last) = previous else {
+            return Err(Refused { current: None });
+        };
         inner.revision += 1;
         let object = Arc::new(last.restamped(inner.revision));
         inner.commit(resource, Change::Deleted, object.clone(), Some(last));
@@ -165,7 +185,11 @@ impl Inner {
     }
 
     fn check(&self, resource: &str, key: &Key, expect: Expect) -> Result<Option<Arc<Object>>, Refused> {
-        let current = self.collections.get(resource).and_then(|collection| collection.objects.get(key)).cloned();
+        let current = self
+            .collections
+            .get(resource)
+            .and_then(|collection| collection.objects.get(key))
+            .cloned();
         let found = current.as_ref().map(|object| object.revision());
         match (expect, found) {
             (Expect::Absent, None) => Ok(None),
@@ -196,6 +220,9 @@ impl Inner {
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Store").field("revision", &self.revision()).finish_non_exhaustive()
+        formatter
+            .debug_struct("Store")
+            .field("revision", &self.revision())
+            .finish_non_exhaustive()
     }
 }

@@ -20,7 +20,11 @@ pub struct Key(Arc<str>);
 impl Key {
     /// The key of an object; an empty namespace means cluster-scoped.
     pub fn new(namespace: &str, name: &str) -> Self {
-        if namespace.is_empty() { Self(name.into()) } else { Self(format!("{namespace}/{name}").into()) }
+        if namespace.is_empty() {
+            Self(name.into())
+        } else {
+            Self(format!("{namespace}/{name}").into())
+        }
     }
 
     /// A key from its text, for continue tokens.
@@ -82,7 +86,11 @@ impl Draft {
             .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
             .collect();
         labels.sort();
-        let facts = Facts { labels, fields, uid: text("uid").unwrap_or_default().into() };
+        let facts = Facts {
+            labels,
+            fields,
+            uid: text("uid").unwrap_or_default().into(),
+        };
         let (before, after) = serialise_around_revision(object);
         Self { before, after, facts }
     }
@@ -94,7 +102,13 @@ impl Draft {
         json.extend_from_slice(digits.as_bytes());
         json.extend_from_slice(&self.after);
         let revision_at = self.before.len()..self.before.len() + digits.len();
-        Object { key, revision, facts: self.facts, json: json.into(), revision_at }
+        Object {
+            key,
+            revision,
+            facts: self.facts,
+            json: json.into(),
+            revision_at,
+        }
     }
 }
 
@@ -171,7 +185,10 @@ fn serialise_around_revision(object: &Value) -> (Vec<u8>, Vec<u8>) {
     before.extend_from_slice(b"\"resourceVersion\":\"");
     let mut after = Vec::with_capacity(1024);
     after.extend_from_slice(b"\"}");
-    for (name, value) in root.iter().filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata")) {
+    for (name, value) in root
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
+    {
         after.push(b',');
         write_member(&mut after, name, value);
     }

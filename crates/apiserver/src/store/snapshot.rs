@@ -59,10 +59,18 @@ impl Store {
         let current = inner.revision;
         let revision = request.revision.unwrap_or(current);
         if revision > current {
-            return Err(ListError::Future { wanted: revision, current });
+            return Err(ListError::Future {
+                wanted: revision,
+                current,
+            });
         }
         let Some(collection) = inner.collections.get(resource) else {
-            return Ok(Page { revision, objects: Vec::new(), more: false, remaining: 0 });
+            return Ok(Page {
+                revision,
+                objects: Vec::new(),
+                more: false,
+                remaining: 0,
+            });
         };
         if revision < current && revision < collection.history.floor() {
             return Err(ListError::Expired(revision));
@@ -87,11 +95,21 @@ fn paginate<'a>(
 ) -> Page {
     let mut matching = objects.filter(|object| selection.matches(object));
     if limit == 0 {
-        return Page { revision, objects: matching.cloned().collect(), more: false, remaining: 0 };
+        return Page {
+            revision,
+            objects: matching.cloned().collect(),
+            more: false,
+            remaining: 0,
+        };
     }
     let page: Vec<_> = matching.by_ref().take(limit).cloned().collect();
     let remaining = matching.count();
-    Page { revision, objects: page, more: remaining > 0, remaining }
+    Page {
+        revision,
+        objects: page,
+        more: remaining > 0,
+        remaining,
+    }
 }
 
 /// The objects of a namespace (all when empty), after a key.
@@ -100,13 +118,19 @@ pub(super) fn in_namespace<'a>(
     namespace: &str,
     after: Option<&Key>,
 ) -> impl Iterator<Item = (&'a Key, &'a Arc<Object>)> + use<'a> {
-    let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    let prefix = if namespace.is_empty() {
+        String::new()
+    } else {
+        format!("{namespace}/")
+    };
     let first = Key::from_text(&prefix);
     let start = match after {
         Some(after) if *after >= first => Bound::Excluded(after.clone()),
         _ => Bound::Included(first),
     };
-    objects.range((start, Bound::Unbounded)).take_while(move |(key, _)| key.as_str().starts_with(&prefix))
+    objects
+        .range((start, Bound::Unbounded))
+        .take_while(move |(key, _)| key.as_str().starts_with(&prefix))
 }
 
 impl Collection {
@@ -125,6 +149,8 @@ impl Collection {
                 None => undone.remove(key),
             };
         }
-        in_namespace(&undone, namespace, after).map(|(_, object)| object.clone()).collect()
+        in_namespace(&undone, namespace, after)
+            .map(|(_, object)| object.clone())
+            .collect()
     }
 }

@@ -13,7 +13,9 @@ fn draft(name: &str, team: &str) -> Draft {
 
 fn put(store: &Store, name: &str, team: &str) -> u64 {
     let key = Key::new("default", name);
-    let expect = store.get(PODS, &key).map_or(Expect::Absent, |object| Expect::Revision(object.revision()));
+    let expect = store
+        .get(PODS, &key)
+        .map_or(Expect::Absent, |object| Expect::Revision(object.revision()));
     store.put(PODS, &key, expect, draft(name, team)).unwrap().revision()
 }
 
@@ -32,7 +34,9 @@ fn revisions_are_global_and_positive() {
     let store = Store::default();
     let first = put(&store, "a", "x");
     assert!(first > 1);
-    let other = store.put("nodes", &Key::new("", "n"), Expect::Absent, draft("n", "x")).unwrap();
+    let other = store
+        .put("nodes", &Key::new("", "n"), Expect::Absent, draft("n", "x"))
+        .unwrap();
     assert_eq!(other.revision(), first + 1);
     assert_eq!(store.revision(), first + 1);
 }
@@ -43,7 +47,9 @@ fn a_write_on_an_old_state_is_refused_with_the_current_one() {
     let key = Key::new("default", "a");
     let old = put(&store, "a", "x");
     let new = put(&store, "a", "y");
-    let refused = store.put(PODS, &key, Expect::Revision(old), draft("a", "z")).unwrap_err();
+    let refused = store
+        .put(PODS, &key, Expect::Revision(old), draft("a", "z"))
+        .unwrap_err();
     assert_eq!(refused.current.unwrap().revision(), new);
     assert!(store.put(PODS, &key, Expect::Absent, draft("a", "z")).is_err());
     assert!(store.remove(PODS, &key, old).is_err());
@@ -56,13 +62,26 @@ fn pages_show_the_state_of_their_revision() {
     for name in ["a", "b", "c", "d"] {
         put(&store, name, "x");
     }
-    let first = store.list(PODS, &Selection::everything(), &PageRequest { limit: 2, ..Default::default() }).unwrap();
+    let first = store
+        .list(
+            PODS,
+            &Selection::everything(),
+            &PageRequest {
+                limit: 2,
+                ..Default::default()
+            },
+        )
+        .unwrap();
     assert_eq!((names(&first), first.more, first.remaining), (vec!["a", "b"], true, 2));
     remove(&store, "c");
     put(&store, "cc", "x");
     put(&store, "d", "y");
     let after = first.objects.last().map(|object| object.key().clone());
-    let rest = PageRequest { revision: Some(first.revision), after, limit: 0 };
+    let rest = PageRequest {
+        revision: Some(first.revision),
+        after,
+        limit: 0,
+    };
     let second = store.list(PODS, &Selection::everything(), &rest).unwrap();
     assert_eq!(names(&second), ["c", "d"]);
     assert_eq!(&*second.objects[1].facts().labels[0].1, "x");
@@ -75,18 +94,36 @@ fn pages_show_the_state_of_their_revision() {
 fn lists_follow_the_namespace() {
     let store = Store::default();
     for namespace in ["a", "a-b", "b"] {
-        store.put(PODS, &Key::new(namespace, "p"), Expect::Absent, draft("p", "x")).unwrap();
+        store
+            .put(PODS, &Key::new(namespace, "p"), Expect::Absent, draft("p", "x"))
+            .unwrap();
     }
-    let all = store.list(PODS, &Selection::everything(), &PageRequest::default()).unwrap();
-    let order: Vec<_> = all.objects.iter().map(|object| object.key().namespace().to_owned()).collect();
+    let all = store
+        .list(PODS, &Selection::everything(), &PageRequest::default())
+        .unwrap();
+    let order: Vec<_> = all
+        .objects
+        .iter()
+        .map(|object| object.key().namespace().to_owned())
+        .collect();
     assert_eq!(order, ["a-b", "a", "b"]);
-    assert_eq!(store.list(PODS, &Selection::namespace("a"), &PageRequest::default()).unwrap().objects.len(), 1);
+    assert_eq!(
+        store
+            .list(PODS, &Selection::namespace("a"), &PageRequest::default())
+            .unwrap()
+            .objects
+            .len(),
+        1
+    );
 }
 
 #[tokio::test]
 async fn a_watch_translates_selector_transitions() {
     let store = Store::default();
-    let selection = Selection { labels: LabelSelector::parse("team=x").unwrap(), ..Selection::everything() };
+    let selection = Selection {
+        labels: LabelSelector::parse("team=x").unwrap(),
+        ..Selection::everything()
+    };
     let mut watch = store.watch(PODS, selection, StartFrom::CurrentState).unwrap();
     put(&store, "a", "y");
     put(&store, "a", "x");
@@ -104,9 +141,14 @@ async fn a_watch_translates_selector_transitions() {
 #[tokio::test]
 async fn a_slow_watch_is_cut_and_an_idle_one_is_not() {
     let store = Store::new(4);
-    let selection = Selection { labels: LabelSelector::parse("team=none").unwrap(), ..Selection::everything() };
+    let selection = Selection {
+        labels: LabelSelector::parse("team=none").unwrap(),
+        ..Selection::everything()
+    };
     let mut idle = store.watch(PODS, selection, StartFrom::CurrentState).unwrap();
-    let mut slow = store.watch(PODS, Selection::everything(), StartFrom::CurrentState).unwrap();
+    let mut slow = store
+        .watch(PODS, Selection::everything(), StartFrom::CurrentState)
+        .unwrap();
     for _ in 0..10 {
         put(&store, "a", "x");
     }
@@ -188,7 +230,8 @@ impl Watcher {
             match self.watch.ready() {
                 Ok(deliveries) if deliveries.is_empty() => break,
                 Ok(deliveries) => {
-                    self.seen.extend(deliveries.iter().map(|item| (item.commit.revision(), item.event)));
+                    self.seen
+                        .extend(deliveries.iter().map(|item| (item.commit.revision(), item.event)));
                 }
                 Err(_) => self.cut = true,
             }

@@ -104,7 +104,10 @@ impl Store {
                 return Err(WatchError::Future { position, current });
             }
             StartFrom::Revision(position) if position < collection.history.floor() => {
-                return Err(WatchError::Expired { position, floor: collection.history.floor() });
+                return Err(WatchError::Expired {
+                    position,
+                    floor: collection.history.floor(),
+                });
             }
             StartFrom::Revision(position) => position,
         };
@@ -116,16 +119,32 @@ impl Store {
                 .collect(),
             StartFrom::Revision(_) => Vec::new(),
         };
-        let registration =
-            Registration { position, pending: position < current, selection: selection.clone(), wake: wake.clone() };
+        let registration = Registration {
+            position,
+            pending: position < current,
+            selection: selection.clone(),
+            wake: wake.clone(),
+        };
         collection.watches.insert(id, registration);
         drop(inner);
-        Ok(Watch { store: self.clone(), resource: resource.into(), id, selection, wake, initial, started_at: position })
+        Ok(Watch {
+            store: self.clone(),
+            resource: resource.into(),
+            id,
+            selection,
+            wake,
+            initial,
+            started_at: position,
+        })
     }
 
     /// How many watches are open on a resource.
     pub fn watch_count(&self, resource: &str) -> usize {
-        self.inner.lock().collections.get(resource).map_or(0, |collection| collection.watches.len())
+        self.inner
+            .lock()
+            .collections
+            .get(resource)
+            .map_or(0, |collection| collection.watches.len())
     }
 
     /// All objects of a resource at this moment together with the revision of the moment.
@@ -151,7 +170,10 @@ impl Watch {
     /// Everything up to this revision has been delivered, as long as nothing is waiting.
     pub fn position(&self) -> u64 {
         let inner = self.store.inner.lock();
-        let registration = inner.collections.get(&self.resource).and_then(|known| known.watches.get(&self.id));
+        let registration = inner
+            .collections
+            .get(&self.resource)
+            .and_then(|known| known.watches.get(&self.id));
         match registration {
             Some(registration) if !registration.pending => inner.revision,
             Some(registration) => registration.position,
@@ -173,8 +195,13 @@ impl Watch {
     /// The deliveries that are there already.
     pub fn ready(&mut self) -> Result<Vec<Delivery>, WatchError> {
         loop {
-            let Taken::Commits(commits) = self.take()? else { return Ok(Vec::new()) };
-            let deliveries: Vec<_> = commits.into_iter().filter_map(|commit| deliver(&self.selection, commit)).collect();
+            let Taken::Commits(commits) = self.take()? else {
+                return Ok(Vec::new());
+            };
+            let deliveries: Vec<_> = commits
+                .into_iter()
+                .filter_map(|commit| deliver(&self.selection, commit))
+                .collect();
             if !deliveries.is_empty() {
                 return Ok(deliveries);
             }
@@ -186,27 +213,46 @@ impl Watch {
         let current = inner.revision;
         let collection = inner.collection(&self.resource);
         let floor = collection.history.floor();
-        let Some(registration) = collection.watches.get_mut(&self.id) else { return Ok(Taken::Nothing) };
+        let Some(registration) = collection.watches.get_mut(&self.id) else {
+            return Ok(Taken::Nothing);
+        };
         if !registration.pending {
             return Ok(Taken::Nothing);
         }
         if registration.position < floor {
-            return Err(WatchError::Expired { position: registration.position, floor });
+            return Err(WatchError::Expired {
+                position: registration.position,
+                floor,
+            });
         }
-        let commits: Vec<_> = collection.history.after(registration.position).take(BATCH).cloned().collect();
+        let commits: Vec<_> = collection
+            .history
+            .after(registration.position)
+            .take(BATCH)
+            .cloned()
+            .collect();
         if commits.len() < BATCH {
             registration.pending = false;
             registration.position = current;
         } else if let Some(last) = commits.last() {
             registration.position = last.revision();
         }
-        Ok(if commits.is_empty() { Taken::Nothing } else { Taken::Commits(commits) })
+        Ok(if commits.is_empty() {
+            Taken::Nothing
+        } else {
+            Taken::Commits(commits)
+        })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.store.inner.lock().collection(&self.resource).watches.remove(&self.id);
+        self.store
+            .inner
+            .lock()
+            .collection(&self.resource)
+            .watches
+            .remove(&self.id);
     }
 }
 

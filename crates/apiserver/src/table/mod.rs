@@ -18,7 +18,7 @@ pub(crate) struct TableOptions<'a> {
 }
 
 /// The table of these objects.
-pub(crate) fn table(_served: &Served, objects: &[Value], metadata: Value, options: &TableOptions<'_>) -> Value {
+pub(crate) fn table(_served: &Served, objects: &[Value], metadata: &Value, options: &TableOptions<'_>) -> Value {
     let _ = (options.now, options.include_object);
     let rows: Vec<Value> = objects
         .iter()

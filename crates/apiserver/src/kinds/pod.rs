@@ -1,0 +1,305 @@
+//! Pods: defaults, admission, immutability, graceful deletion.
+
+use coppice_schema::FieldError;
+use serde_json::{Map, Value, json};
+
+use super::builtin::Plain;
+use super::{AdmissionRefusal, Kind, NameRule, Part, World, pod_defaults, pod_validation};
+use crate::ports::format_time;
+use crate::store::Key;
+use crate::tree::{meta, object_mut};
+
+/// The store's name for priority classes.
+const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
+/// How long a pod stays on a node that is not ready or not reachable.
+const TOLERATION_SECONDS: i64 = 300;
+
+/// The rules of pods.
+pub(super) struct Pod(Plain);
+
+impl Pod {
+    pub(super) fn new() -> Self {
+        Self(Plain::new("", "v1", "Pod"))
+    }
+}
+
+impl Kind for Pod {
+    fn has_status(&self) -> bool {
+        true
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    fn status_write_keeps_metadata(&self) -> bool {
+        true
+    }
+
+    fn prune(&self, object: &mut Value) -> Vec<String> {
+        self.0.prune(object)
+    }
+
+    fn check_types(&self, object: &Value) -> Result<(), String> {
+        self.0.check_types(object)
+    }
+
+    fn strategic_merge(&self, object: &Value, patch: &Value) -> Result<Value, String> {
+        self.0.strategic_merge(object, patch)
+    }
+
+    fn default(&self, object: &mut Value) {
+        self.0.default(object);
+        if let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) {
+            pod_defaults::default_pod_spec(spec);
+        }
+    }
+
+    fn admit_create(&self, object: &mut Value, world: &World<'_>) -> Result<(), AdmissionRefusal> {
+        let spec = object_mut(object, "spec");
+        set_service_account(spec);
+        set_priority(spec, world)?;
+        add_default_tolerations(spec);
+        Ok(())
+    }
+
+    fn prepare_create(&self, object: &mut Value, world: &World<'_>) {
+        let gated = has_gates(object);
+        let mut status = json!({"phase": "Pending", "qosClass": pod_defaults::qos_class(&object["spec"])});
+        if gated {
+            let now = format_time(world.now);
+            status["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates", "lastProbeTime": null,
+                "lastTransitionTime": now, "observedGeneration": 1}]);
+        }
+        object["status"] = status;
+    }
+
+    fn prepare_update(&self, object: &mut Value, old: &Value, part: Part) {
+        if part == Part::Status {
+            // Kubelets report without owners; the server keeps them.
+            crate::tree::carry_meta("ownerReferences", old, object);
+            if let Some(class) = old.pointer("/status/qosClass")
+                && object["status"].is_object()
+            {
+                object["status"]["qosClass"] = class.clone();
+            }
+        }
+        // The last gate gone, the pod waits for the scheduler and no longer for its gates.
+        let ungated = part == Part::Main && has_gates(old) && !has_gates(object);
+        let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        if let Some(conditions) = conditions.filter(|_| ungated) {
+            conditions.retain(|one| one["type"] != "PodScheduled" || one["reason"] != "SchedulingGated");
+        }
+    }
+
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = self.0.validate(object);
+        errors.extend(pod_validation::validate_spec(&object["spec"], "spec"));
+        if has_gates(object)
+            && object
+                .pointer("/spec/nodeName")
+                .and_then(Value::as_str)
+                .is_some_and(|node| !node.is_empty())
+        {
+            errors.push(FieldError::forbidden(
+                "spec.nodeName",
+                "cannot be set until all schedulingGates have been cleared",
+            ));
+        }
+        errors
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value, part: Part) -> Vec<FieldError> {
+        let mut errors = self.0.validate_update(object, old, part);
+        match part {
+            Part::Main => errors.extend(pod_validation::validate_spec_change(object, old)),
+            Part::Status | Part::Other(_) => {}
+        }
+        errors
+    }
+
+    fn selectable_fields(&self) -> &[&str] {
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ]
+    }
+
+    fn counts_as_generation(&self, object: &Value, old: &Value) -> bool {
+        object.get("spec") != old.get("spec")
+    }
+
+    fn grace_period(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let default = object
+            .pointer("/spec/terminationGracePeriodSeconds")
+            .and_then(Value::as_i64);
+        let period = requested.or(default).unwrap_or(0);
+        let done = matches!(text("/status/phase"), "Failed" | "Succeeded");
+        if text("/spec/nodeName").is_empty() || done {
+            return Some(0);
+        }
+        Some(if period < 0 { 1 } else { period })
+    }
+}
+
+fn has_gates(pod: &Value) -> bool {
+    pod.pointer("/spec/schedulingGates")
+        .and_then(Value::as_array)
+        .is_some_and(|gates| !gates.is_empty())
+}
+
+fn set_service_account(spec: &mut Map<String, Value>) {
+    let named = |name: &str| {
+        spec.get(name)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    };
+    let account = named("serviceAccountName")
+        .or_else(|| named("serviceAccount"))
+        .unwrap_or_else(|| "default".to_owned());
+    spec.insert("serviceAccountName".into(), json!(account));
+    spec.insert("serviceAccount".into(), json!(account));
+}
+
+/// Resolves the priority class, or the global default one, into numbers.
+fn set_priority(spec: &mut Map<String, Value>, world: &World<'_>) -> Result<(), AdmissionRefusal> {
+    let name = spec
+        .get("priorityClassName")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    let class = if name.is_empty() {
+        let classes = world.store.all(PRIORITY_CLASSES, "");
+        let defaults = classes
+            .iter()
+            .map(|class| class.value())
+            .filter(|class| class["globalDefault"] == true);
+        defaults.min_by_key(|class| class["value"].as_i64())
+    } else {
+        match world.store.get(PRIORITY_CLASSES, &Key::new("", &name)) {
+            Some(class) => Some(class.value()),
+            None => return Err(AdmissionRefusal(format!("no PriorityClass with name {name} was found"))),
+        }
+    };
+    let value = class.as_ref().and_then(|class| class["value"].as_i64()).unwrap_or(0);
+    let policy = class
+        .as_ref()
+        .and_then(|class| class["preemptionPolicy"].as_str())
+        .unwrap_or("PreemptLowerPriority")
+        .to_owned();
+    if let Some(given) = spec
+        .get("priority")
+        .and_then(Value::as_i64)
+        .filter(|given| *given != value)
+    {
+        let why = format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller \
+             computed {value} from the given PriorityClass name"
+        );
+        return Err(AdmissionRefusal(why));
+    }
+    if let Some(class) = &class {
+        spec.insert(
+            "priorityClassName".into(),
+            meta(class, "name").cloned().unwrap_or_default(),
+        );
+    }
+    spec.insert("priority".into(), json!(value));
+    spec.entry("preemptionPolicy").or_insert(json!(policy));
+    Ok(())
+}
+
+/// Every pod tolerates a node that is not ready or not reachable for a while, unless it says otherwise.
+fn add_default_tolerations(spec: &mut Map<String, Value>) {
+    let tolerations = spec.entry("tolerations").or_insert(json!([]));
+    let Some(tolerations) = tolerations.as_array_mut() else {
+        return;
+    };
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let covered = tolerations.iter().any(|one| {
+            let text = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default();
+            matches!(text("key"), name if name == key || name.is_empty()) && matches!(text("effect"), "" | "NoExecute")
+        });
+        if !covered {
+            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": TOLERATION_SECONDS}));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+    use crate::tree::meta_mut;
+
+    fn admitted(spec: &Value) -> Result<Value, AdmissionRefusal> {
+        let store = Store::default();
+        let world = World {
+            store: &store,
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+        };
+        let mut pod = json!({"metadata": {"name": "p"}, "spec": spec});
+        meta_mut(&mut pod).insert("namespace".into(), json!("default"));
+        Pod::new().default(&mut pod);
+        Pod::new().admit_create(&mut pod, &world)?;
+        Pod::new().prepare_create(&mut pod, &world);
+        Ok(pod)
+    }
+
+    #[test]
+    fn a_bare_pod_gets_what_every_pod_has() {
+        let pod = admitted(&json!({"containers": [{"name": "c", "image": "i"}]})).unwrap();
+        assert_eq!(pod["spec"]["serviceAccountName"], "default");
+        assert_eq!(pod["spec"]["priority"], 0);
+        assert_eq!(pod["spec"]["tolerations"].as_array().unwrap().len(), 2);
+        assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
+    }
+
+    #[test]
+    fn gated_pods_say_so() {
+        let pod = admitted(&json!({"containers": [], "schedulingGates": [{"name": "g"}]})).unwrap();
+        assert_eq!(pod["status"]["conditions"][0]["reason"], "SchedulingGated");
+    }
+
+    #[test]
+    fn unknown_priority_classes_are_refused() {
+        let refused = admitted(&json!({"containers": [], "priorityClassName": "none"})).unwrap_err();
+        assert_eq!(refused.0, "no PriorityClass with name none was found");
+    }
+
+    #[test]
+    fn own_tolerations_are_kept() {
+        let pod = admitted(&json!({"containers": [], "tolerations": [{"operator": "Exists"}]})).unwrap();
+        assert_eq!(pod["spec"]["tolerations"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn only_scheduled_pods_wait() {
+        let grace = |pod: Value, requested| Pod::new().grace_period(&pod, requested);
+        let spec = json!({"terminationGracePeriodSeconds": 30, "nodeName": "n"});
+        assert_eq!(
+            grace(json!({"spec": {"terminationGracePeriodSeconds": 30}}), None),
+            Some(0)
+        );
+        assert_eq!(grace(json!({"spec": spec}), None), Some(30));
+        assert_eq!(grace(json!({"spec": spec}), Some(0)), Some(0));
+        assert_eq!(
+            grace(json!({"spec": spec, "status": {"phase": "Failed"}}), None),
+            Some(0)
+        );
+    }
+}
