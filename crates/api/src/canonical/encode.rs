@@ -13,10 +13,15 @@ use crate::quantity::Quantity;
 
 /// Where the bytes go.
 pub(super) trait Output {
+    fn byte(&mut self, byte: u8);
     fn write(&mut self, bytes: &[u8]);
 }
 
 impl Output for Vec<u8> {
+    fn byte(&mut self, byte: u8) {
+        self.push(byte);
+    }
+
     fn write(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
@@ -47,6 +52,17 @@ impl BufferedDigest {
 }
 
 impl Output for BufferedDigest {
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        if self.length == Self::CAPACITY {
+            self.digest.update(self.buffer);
+            self.length = 0;
+        }
+        self.buffer[self.length] = byte;
+        self.length += 1;
+    }
+
+    #[inline]
     fn write(&mut self, bytes: &[u8]) {
         if self.length + bytes.len() > Self::CAPACITY {
             self.digest.update(&self.buffer[..self.length]);
@@ -77,15 +93,12 @@ impl<O: Output> Encoder<O> {
 
     /// A tag and an integer in groups of seven bits, low groups first.
     fn tagged(&mut self, tag: u8, mut integer: u128) {
-        let mut bytes = [tag; 20];
-        let mut length = 1;
+        self.output.byte(tag);
         while integer >= 0x80 {
-            bytes[length] = (integer & 0x7f) as u8 | 0x80;
+            self.output.byte((integer & 0x7f) as u8 | 0x80);
             integer >>= 7;
-            length += 1;
         }
-        bytes[length] = integer as u8;
-        self.output.write(&bytes[..=length]);
+        self.output.byte(integer as u8);
     }
 
     fn tagged_signed(&mut self, tag: u8, integer: i128) {
@@ -103,7 +116,7 @@ impl<O: Output> Sink for Encoder<O> {
     const KEEPS_DEFAULTS: bool = false;
 
     fn begin_object(&mut self) {
-        self.output.write(b"{");
+        self.output.byte(b'{');
     }
 
     fn key(&mut self, name: &str) {
@@ -111,7 +124,7 @@ impl<O: Output> Sink for Encoder<O> {
     }
 
     fn end_object(&mut self) {
-        self.output.write(b"}");
+        self.output.byte(b'}');
     }
 
     fn begin_list(&mut self, length: usize) {
@@ -121,11 +134,11 @@ impl<O: Output> Sink for Encoder<O> {
     fn end_list(&mut self) {}
 
     fn null(&mut self) {
-        self.output.write(b"n");
+        self.output.byte(b'n');
     }
 
     fn flag(&mut self, value: bool) {
-        self.output.write(if value { b"t" } else { b"f" });
+        self.output.byte(if value { b't' } else { b'f' });
     }
 
     fn number(&mut self, value: &Number) {

@@ -2,8 +2,6 @@
 //!
 //! Owns the order of keyed sets and the meaning of emptiness. Assumes the facts. Never reports to a sink.
 
-use std::cmp::Ordering;
-
 use serde_json::{Map, Number, Value};
 
 use super::facts::{Key, Kind, Object};
@@ -74,38 +72,57 @@ pub(super) fn integer(value: &Value) -> Option<i128> {
     value.as_number().and_then(whole)
 }
 
-/// Sorts the elements of a set by its keys. Elements with equal keys keep their relative order.
-pub(super) fn in_key_order(keys: &[Key], facts: &'static Object, elements: &mut [&Value]) {
-    let compare = |left: &&Value, right: &&Value| compare_by(keys, facts, left, right);
-    if !elements.is_sorted_by(|left, right| compare(left, right).is_le()) {
-        elements.sort_by(compare);
-    }
+/// An element of a set beside the keys it is sorted by, read once.
+#[derive(Clone, Copy)]
+pub(super) struct Ranked<'a> {
+    ranks: [Rank<'a>; MOST_KEYS],
+    pub(super) element: &'a Value,
 }
 
-fn compare_by(keys: &[Key], facts: &'static Object, left: &Value, right: &Value) -> Ordering {
-    keys.iter()
-        .map(|key| Rank::of(key, facts, left).cmp(&Rank::of(key, facts, right)))
-        .find(|ordering| ordering.is_ne())
-        .unwrap_or(Ordering::Equal)
-}
+/// No set has more keys than this.
+const MOST_KEYS: usize = 2;
 
 /// One key of one element, comparable across whatever JSON may stand there.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank<'a> {
     Integer(i128),
     Text(&'a str),
     Other,
 }
 
-impl<'a> Rank<'a> {
-    fn of(key: &Key, facts: &'static Object, element: &'a Value) -> Self {
-        let kind = facts.field(key.name).map_or(Kind::Any, |field| field.kind);
-        match element.get(key.name).filter(|value| !is_absent(kind, value)) {
-            None => Rank::Text(key.absent),
-            Some(Value::String(text)) => Rank::Text(text),
-            Some(Value::Number(number)) => whole(number).map_or(Rank::Other, Rank::Integer),
-            Some(_) => Rank::Other,
+/// Appends the elements of a set to a stack, sorted by the set's keys. Elements with equal keys keep their relative
+/// order.
+pub(super) fn push_in_key_order<'a>(
+    keys: &'static [Key],
+    facts: &'static Object,
+    elements: &'a [Value],
+    stack: &mut Vec<Ranked<'a>>,
+) {
+    debug_assert!(keys.len() <= MOST_KEYS, "a set has at most {MOST_KEYS} keys");
+    let mut kinds = [Kind::Any; MOST_KEYS];
+    for (kind, key) in kinds.iter_mut().zip(keys) {
+        *kind = facts.field(key.name).map_or(Kind::Any, |field| field.kind);
+    }
+    let start = stack.len();
+    stack.extend(elements.iter().map(|element| {
+        let mut ranks = [Rank::Other; MOST_KEYS];
+        for ((rank, key), kind) in ranks.iter_mut().zip(keys).zip(kinds) {
+            *rank = rank_of(key, kind, element);
         }
+        Ranked { ranks, element }
+    }));
+    let pushed = &mut stack[start..];
+    if !pushed.is_sorted_by(|left, right| left.ranks <= right.ranks) {
+        pushed.sort_by(|left, right| left.ranks.cmp(&right.ranks));
+    }
+}
+
+fn rank_of<'a>(key: &Key, kind: Kind, element: &'a Value) -> Rank<'a> {
+    match element.get(key.name).filter(|value| !is_absent(kind, value)) {
+        None => Rank::Text(key.absent),
+        Some(Value::String(text)) => Rank::Text(text),
+        Some(Value::Number(number)) => whole(number).map_or(Rank::Other, Rank::Integer),
+        Some(_) => Rank::Other,
     }
 }
 
@@ -127,6 +144,12 @@ mod tests {
         },
     ];
 
+    fn sorted(elements: &[Value]) -> Vec<&Value> {
+        let mut stack = Vec::new();
+        push_in_key_order(PORT, &CONTAINER_PORT, elements, &mut stack);
+        stack.into_iter().map(|ranked| ranked.element).collect()
+    }
+
     #[test]
     fn equal_keys_keep_their_relative_order() {
         let elements = [
@@ -135,8 +158,7 @@ mod tests {
             json!({"containerPort": 80, "protocol": "TCP", "name": "third"}),
             json!({"containerPort": 80, "protocol": "SCTP", "name": "before"}),
         ];
-        let mut sorted: Vec<&Value> = elements.iter().collect();
-        in_key_order(PORT, &CONTAINER_PORT, &mut sorted);
+        let sorted = sorted(&elements);
         let names: Vec<_> = sorted.iter().map(|element| &element["name"]).collect();
         assert_eq!(names, ["first", "before", "second", "third"]);
     }
@@ -150,8 +172,7 @@ mod tests {
             json!({"containerPort": 1.5}),
             json!("text"),
         ];
-        let mut sorted: Vec<&Value> = elements.iter().collect();
-        in_key_order(PORT, &CONTAINER_PORT, &mut sorted);
+        let sorted = sorted(&elements);
         assert_eq!(sorted[..3], [&json!(null), &json!(3), &json!("text")]);
     }
 }

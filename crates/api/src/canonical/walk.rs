@@ -4,6 +4,7 @@
 //! Borrows the template and sorts references in two scratch stacks, so that nothing of the template is copied. Assumes nothing
 //! about the JSON: a value of an unexpected type is taken as it stands. Never fails.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
@@ -11,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use super::TemplateView;
 use super::facts::{Field, Kind, Object, POD_SPEC};
 use super::fill::{Filled, Surroundings, filled};
-use super::order::{amount, in_key_order, is_absent, same_amount};
+use super::order::{Ranked, amount, is_absent, push_in_key_order, same_amount};
 use crate::quantity::Quantity;
 
 /// What receives the canonical template, field by field, in canonical order.
@@ -73,7 +74,7 @@ struct Walk<'a> {
     /// Stack of the entries of the objects on the way down, each object's part sorted by key.
     entries: Vec<(&'a str, &'a Value)>,
     /// Stack of the elements of the sets on the way down, each set's part sorted by its keys.
-    elements: Vec<&'a Value>,
+    elements: Vec<Ranked<'a>>,
 }
 
 impl<'a> Walk<'a> {
@@ -83,19 +84,21 @@ impl<'a> Walk<'a> {
         let mut next = start;
         sink.begin_object();
         for field in facts.fields {
-            while next < end && self.entries[next].0 < field.name {
-                self.unknown(next, sink);
-                next += 1;
-            }
             let mut explicit = None;
-            if next < end && self.entries[next].0 == field.name {
-                explicit = Some(self.entries[next].1);
+            while next < end {
+                let (name, value) = self.entries[next];
+                match name.cmp(field.name) {
+                    Ordering::Less => self.unknown(name, value, sink),
+                    Ordering::Equal => explicit = Some(value),
+                    Ordering::Greater => break,
+                }
                 next += 1;
             }
             self.field(field, explicit, object, sink);
         }
         for index in next..end {
-            self.unknown(index, sink);
+            let (name, value) = self.entries[index];
+            self.unknown(name, value, sink);
         }
         sink.end_object();
         self.entries.truncate(start);
@@ -113,8 +116,7 @@ impl<'a> Walk<'a> {
         start
     }
 
-    fn unknown<S: Sink>(&mut self, index: usize, sink: &mut S) {
-        let (name, value) = self.entries[index];
+    fn unknown<S: Sink>(&mut self, name: &str, value: &'a Value, sink: &mut S) {
         if !is_absent(Kind::Any, value) {
             sink.key(name);
             self.any(value, sink);
@@ -128,6 +130,11 @@ impl<'a> Walk<'a> {
         object: &'a Map<String, Value>,
         sink: &mut S,
     ) {
+        // Most fields of most objects are absent, and only these two then say something to an identity.
+        let derived = matches!(field.kind, Kind::PriorityClass | Kind::ServiceAccount);
+        if explicit.is_none() && !derived && !S::KEEPS_DEFAULTS {
+            return;
+        }
         match field.kind {
             Kind::Superseded => return,
             Kind::Requests => return self.requests(explicit, object.get("limits"), sink),
@@ -182,11 +189,10 @@ impl<'a> Walk<'a> {
             }
             (Kind::Set(keys, facts), Value::Array(elements)) => {
                 let start = self.elements.len();
-                self.elements.extend(elements);
-                in_key_order(keys, facts, &mut self.elements[start..]);
+                push_in_key_order(keys, facts, elements, &mut self.elements);
                 sink.begin_list(elements.len());
                 for index in start..self.elements.len() {
-                    self.value(Kind::Object(facts), self.elements[index], sink);
+                    self.value(Kind::Object(facts), self.elements[index].element, sink);
                 }
                 sink.end_list();
                 self.elements.truncate(start);
@@ -240,7 +246,8 @@ impl<'a> Walk<'a> {
                 let start = self.push_entries(object);
                 sink.begin_object();
                 for index in start..self.entries.len() {
-                    self.unknown(index, sink);
+                    let (name, value) = self.entries[index];
+                    self.unknown(name, value, sink);
                 }
                 sink.end_object();
                 self.entries.truncate(start);

@@ -211,6 +211,8 @@ const fn scalars(name: &'static str) -> Field {
 
 #[cfg(test)]
 mod tests {
+    use coppice_schema::{Cursor, MapValues, Type};
+
     use super::*;
 
     fn visit(facts: &'static Object, seen: &mut Vec<*const Object>, check: &mut impl FnMut(&'static Object)) {
@@ -267,5 +269,65 @@ mod tests {
                 );
             }
         });
+    }
+
+    /// Whether a kind fits the type that the published schema gives the field.
+    fn fits(kind: Kind, field: Cursor<'_>) -> bool {
+        let node = field.node();
+        let values = node.values.as_ref().map(|values| match values {
+            MapValues::Typed(slot) => field.at(slot).node().ty,
+            MapValues::Any => Type::Any,
+        });
+        match kind {
+            Kind::Text | Kind::PriorityClass | Kind::ServiceAccount | Kind::Superseded => node.ty == Type::String,
+            Kind::Flag => node.ty == Type::Boolean,
+            Kind::Number => node.ty == Type::Integer,
+            Kind::Optional => matches!(node.ty, Type::String | Type::Boolean | Type::Integer),
+            Kind::Quantity | Kind::PlainQuantity => node.ty == Type::Quantity,
+            Kind::Quantities | Kind::Requests => values == Some(Type::Quantity),
+            Kind::TextsByKey => values == Some(Type::String),
+            Kind::Object(_) => node.ty == Type::Object && !node.fields.is_empty(),
+            Kind::List(_) | Kind::Set(..) => field.items().is_some_and(|items| !items.node().fields.is_empty()),
+            Kind::Scalars => field
+                .items()
+                .is_some_and(|items| matches!(items.node().ty, Type::String | Type::Integer)),
+            Kind::Any => node.ty == Type::IntOrString,
+        }
+    }
+
+    fn compare(facts: &'static Object, cursor: Cursor<'_>, path: &str, wrong: &mut Vec<String>) {
+        for field in facts.fields {
+            let path = format!("{path}.{}", field.name);
+            match cursor.field(field.name) {
+                None => wrong.push(format!("{path} is not in the schema")),
+                Some(inner) if !fits(field.kind, inner) => wrong.push(format!("{path} is {:?}", inner.node().ty)),
+                Some(inner) => {
+                    if let Kind::Object(next) | Kind::List(next) | Kind::Set(_, next) = field.kind {
+                        compare(next, inner.items().unwrap_or(inner), &path, wrong);
+                    }
+                }
+            }
+        }
+        // Of the metadata of a claim template only labels and annotations mean anything.
+        let complete = !cursor
+            .node()
+            .name
+            .as_deref()
+            .is_some_and(|name| name.ends_with(".ObjectMeta"));
+        for field in cursor.node().fields.iter().filter(|_| complete) {
+            if facts.field(&field.name).is_none() {
+                wrong.push(format!("{path}.{} is not in the table", field.name));
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_and_the_published_schema_name_the_same_fields() {
+        let schema = coppice_schema::kubernetes()
+            .definition("io.k8s.api.core.v1.PodSpec")
+            .expect("the schema of pods");
+        let mut wrong = Vec::new();
+        compare(&POD_SPEC, schema, "spec", &mut wrong);
+        assert_eq!(wrong, Vec::<String>::new());
     }
 }
