@@ -173,12 +173,12 @@ fn live_sizes_survive_template_edits_and_scaling_works_at_all_levels() {
     world.settle();
     world.edit("PodClique", "wl-0-pc-a", |clique| clique["spec"]["replicas"] = 4.into());
     world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
-        group["spec"]["replicas"] = 3.into()
+        group["spec"]["replicas"] = 3.into();
     });
     world.settle();
     assert_eq!((pods_of(&world, "wl-0-pc-a").len(), world.pods().len()), (4, 16));
     world.edit("PodCliqueSet", "wl", |set| {
-        set["spec"]["template"]["cliques"][0]["spec"]["replicas"] = 7.into()
+        set["spec"]["template"]["cliques"][0]["spec"]["replicas"] = 7.into();
     });
     world.settle();
     assert_eq!(
@@ -187,7 +187,7 @@ fn live_sizes_survive_template_edits_and_scaling_works_at_all_levels() {
         "a template's size is only the first one"
     );
     world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
-        group["spec"]["replicas"] = 0.into()
+        group["spec"]["replicas"] = 0.into();
     });
     world.settle();
     assert_eq!(world.names("PodGang"), ["wl-0"]);
@@ -205,12 +205,12 @@ fn live_sizes_survive_template_edits_and_scaling_works_at_all_levels() {
 fn scale_in_with_holes_leaves_no_copy_behind_w12() {
     let mut world = World::new(WL2);
     world.edit("PodCliqueSet", "wl", |set| {
-        set["spec"]["template"]["podCliqueScalingGroups"][0]["replicas"] = 5.into()
+        set["spec"]["template"]["podCliqueScalingGroups"][0]["replicas"] = 5.into();
     });
     world.settle();
     world.delete("PodClique", "wl-0-sg-x-0-pc-b");
     world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
-        group["spec"]["replicas"] = 3.into()
+        group["spec"]["replicas"] = 3.into();
     });
     world.settle();
     let copies: BTreeSet<String> = world
@@ -375,7 +375,7 @@ fn only_the_changed_clique_is_rolled_and_replicas_take_turns() {
         .map(|pod| pod["metadata"]["uid"].as_str().unwrap().to_owned())
         .collect();
     world.edit("PodCliqueSet", "wl", |set| {
-        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into()
+        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into();
     });
     settle_with_floor(&mut world, &BTreeMap::from([("wl-0-pc-a", 1), ("wl-1-pc-a", 1)]));
     assert_eq!(
@@ -401,7 +401,7 @@ fn an_edit_during_an_update_supersedes_it() {
     world.settle();
     let image = |world: &mut World, image: &str| {
         world.edit("PodCliqueSet", "wl", |set| {
-            set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = image.into()
+            set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = image.into();
         });
     };
     image(&mut world, "a:2");
@@ -439,7 +439,7 @@ fn with_on_delete_only_deleted_pods_come_back_new() {
     world.settle();
     let before = uids(&world);
     world.edit("PodCliqueSet", "wl", |set| {
-        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into()
+        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into();
     });
     world.settle();
     assert_eq!(before, uids(&world));
@@ -483,7 +483,7 @@ fn taking_over_from_another_operator_restarts_nothing_and_the_next_edit_rolls_on
     }
     world.objects.retain(|(kind, _), _| kind != "ControllerRevision");
     world.edit("PodCliqueSet", "wl", |set| {
-        set["status"]["currentGenerationHash"] = "7c9f8".into()
+        set["status"]["currentGenerationHash"] = "7c9f8".into();
     });
     let before = uids(&world);
     world.writes.clear();
@@ -501,7 +501,7 @@ fn taking_over_from_another_operator_restarts_nothing_and_the_next_edit_rolls_on
         "clients keep the hash they know"
     );
     world.edit("PodCliqueSet", "wl", |set| {
-        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into()
+        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into();
     });
     world.settle();
     assert_eq!(before.intersection(&uids(&world)).count(), 8, "only pc-a was rolled");
