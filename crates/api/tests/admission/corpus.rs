@@ -3,11 +3,9 @@
 //! Lines `refused by webhook` are checked here, completely: these errors and no others. What `schema` and `cel` refuse
 //! is refused by the API server with our CRDs before admission sees it; here such a manifest must only not confuse us.
 
-mod admission_support;
-
 use std::path::PathBuf;
 
-use admission_support::{Case, Judged, cases_in, context, corpus, defaulted, judge};
+use crate::support::{Case, Judged, cases_in, context, corpus, defaulted, judge};
 use coppice_api::admission::Outcome;
 use serde_json::Value;
 
