@@ -3,3 +3,4 @@
 
 pub mod client;
 pub mod control_plane;
+pub mod scenario;

@@ -36,7 +36,9 @@ impl Assets {
 
     /// The programs in the given directory.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into() }
+        Self {
+            directory: directory.into(),
+        }
     }
 
     /// The path of one program; an error that says what to do when it is not there.
@@ -45,7 +47,10 @@ impl Assets {
         if path.is_file() {
             Ok(path)
         } else {
-            Err(ControlPlaneError::MissingProgram { program: name, directory: self.directory.clone() })
+            Err(ControlPlaneError::MissingProgram {
+                program: name,
+                directory: self.directory.clone(),
+            })
         }
     }
 
@@ -64,7 +69,10 @@ fn first_line(program: &Path) -> Result<String, ControlPlaneError> {
     let output = Command::new(program)
         .arg("--version")
         .output()
-        .map_err(|source| ControlPlaneError::Spawn { program: program.display().to_string(), source })?;
+        .map_err(|source| ControlPlaneError::Spawn {
+            program: program.display().to_string(),
+            source,
+        })?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().unwrap_or("unknown").trim().to_owned())
 }
@@ -76,7 +84,10 @@ mod tests {
     #[test]
     fn a_missing_program_is_named_together_with_what_to_do() {
         let directory = tempfile::tempdir().unwrap();
-        let message = Assets::in_directory(directory.path()).program("kube-apiserver").unwrap_err().to_string();
+        let message = Assets::in_directory(directory.path())
+            .program("kube-apiserver")
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("kube-apiserver"), "{message}");
         assert!(message.contains(&directory.path().display().to_string()), "{message}");
         assert!(message.contains("hack/build-control-plane.sh"), "{message}");

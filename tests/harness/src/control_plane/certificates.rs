@@ -30,7 +30,10 @@ impl Certificates {
         let made = Made::new().map_err(ControlPlaneError::Certificates)?;
         let write = |name: &str, text: &str| -> Result<PathBuf, ControlPlaneError> {
             let path = directory.join(name);
-            std::fs::write(&path, text).map_err(|source| ControlPlaneError::Files { path: path.clone(), source })?;
+            std::fs::write(&path, text).map_err(|source| ControlPlaneError::Files {
+                path: path.clone(),
+                source,
+            })?;
             Ok(path)
         };
         Ok(Self {
@@ -58,7 +61,9 @@ impl Made {
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        authority.distinguished_name.push(DnType::CommonName, "test control plane");
+        authority
+            .distinguished_name
+            .push(DnType::CommonName, "test control plane");
         let authority_key = KeyPair::generate()?;
         let authority_pem = authority.self_signed(&authority_key)?.pem();
         let issuer = Issuer::new(authority, authority_key);
@@ -72,7 +77,9 @@ impl Made {
         serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
 
         let mut admin = CertificateParams::default();
-        admin.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        admin
+            .distinguished_name
+            .push(DnType::OrganizationName, "system:masters");
         admin.distinguished_name.push(DnType::CommonName, "admin");
         admin.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
 
@@ -81,6 +88,11 @@ impl Made {
             let key = KeyPair::generate()?;
             Ok((params.signed_by(&key, &issuer)?, key))
         };
-        Ok(Self { serving: sign(serving)?, admin: sign(admin)?, service_account: KeyPair::generate()?, authority_pem })
+        Ok(Self {
+            serving: sign(serving)?,
+            admin: sign(admin)?,
+            service_account: KeyPair::generate()?,
+            authority_pem,
+        })
     }
 }

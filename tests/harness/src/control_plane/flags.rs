@@ -40,8 +40,14 @@ pub(super) fn api_server(
         format!("--tls-private-key-file={}", certificates.serving_key_file.display()),
         format!("--client-ca-file={}", certificates.authority_file.display()),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!("--service-account-key-file={}", certificates.service_account_public_key_file.display()),
-        format!("--service-account-signing-key-file={}", certificates.service_account_private_key_file.display()),
+        format!(
+            "--service-account-key-file={}",
+            certificates.service_account_public_key_file.display()
+        ),
+        format!(
+            "--service-account-signing-key-file={}",
+            certificates.service_account_private_key_file.display()
+        ),
         "--authorization-mode=RBAC".to_owned(),
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
         "--allow-privileged=true".to_owned(),
@@ -66,7 +72,10 @@ pub(super) fn controller_manager(
 ) -> Vec<String> {
     let mut flags = follower(data, kubeconfig, port);
     flags.extend([
-        format!("--service-account-private-key-file={}", certificates.service_account_private_key_file.display()),
+        format!(
+            "--service-account-private-key-file={}",
+            certificates.service_account_private_key_file.display()
+        ),
         format!("--root-ca-file={}", certificates.authority_file.display()),
         // The default of 20 requests per second makes garbage collection the slowest part of every test.
         "--kube-api-qps=1000".to_owned(),

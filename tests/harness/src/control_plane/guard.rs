@@ -43,7 +43,10 @@ struct Shell {
 impl Guard {
     /// Starts the guard for the given data directory.
     pub(super) fn start(directory: &Path) -> Result<Self, ControlPlaneError> {
-        let spawn = |source| ControlPlaneError::Spawn { program: "/bin/sh".to_owned(), source };
+        let spawn = |source| ControlPlaneError::Spawn {
+            program: "/bin/sh".to_owned(),
+            source,
+        };
         let mut child = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "control-plane-guard"])
             .arg(directory)
@@ -54,7 +57,12 @@ impl Guard {
             .spawn()
             .map_err(spawn)?;
         let input = child.stdin.take().expect("standard input was asked for as a pipe");
-        Ok(Self { shell: Arc::new(Shell { child: Mutex::new(child), input: Mutex::new(input) }) })
+        Ok(Self {
+            shell: Arc::new(Shell {
+                child: Mutex::new(child),
+                input: Mutex::new(input),
+            }),
+        })
     }
 
     /// From now on the process dies with the test process.
@@ -98,7 +106,9 @@ mod tests {
             .spawn()
             .unwrap();
         std::fs::create_dir(directory.path().join("data")).unwrap();
-        let text = lines.replace('A', &first.id().to_string()).replace('B', &second.id().to_string());
+        let text = lines
+            .replace('A', &first.id().to_string())
+            .replace('B', &second.id().to_string());
         guard.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         guard.wait().unwrap();
         (directory, guard, first, second)

@@ -142,7 +142,8 @@ impl ControlPlane {
         loop {
             attempts -= 1;
             match Self::start_once(assets, options).await {
-                Err(ControlPlaneError::Exited { log, .. }) if attempts > 0 && log.contains("address already in use") => {}
+                Err(ControlPlaneError::Exited { log, .. })
+                    if attempts > 0 && log.contains("address already in use") => {}
                 result => return result,
             }
         }
@@ -153,7 +154,10 @@ impl ControlPlane {
         let directory = tempfile::Builder::new()
             .prefix("coppice-control-plane-")
             .tempdir()
-            .map_err(|source| ControlPlaneError::Files { path: std::env::temp_dir(), source })?;
+            .map_err(|source| ControlPlaneError::Files {
+                path: std::env::temp_dir(),
+                source,
+            })?;
         let data = directory.path();
         let guard = Guard::start(data)?;
         let certificates = Certificates::generate(data)?;
@@ -169,8 +173,12 @@ impl ControlPlane {
         let api_server_arguments = flags::api_server(data, &certificates, etcd_port, api_port, options);
         let mut api_server = Program::spawn("kube-apiserver", &api_server_path, &api_server_arguments, data, &guard)?;
         let kubeconfig_path = data.join("kubeconfig");
-        std::fs::write(&kubeconfig_path, kubeconfig(&certificates, api_port).to_string())
-            .map_err(|source| ControlPlaneError::Files { path: kubeconfig_path.clone(), source })?;
+        std::fs::write(&kubeconfig_path, kubeconfig(&certificates, api_port).to_string()).map_err(|source| {
+            ControlPlaneError::Files {
+                path: kubeconfig_path.clone(),
+                source,
+            }
+        })?;
         let kubeconfig = kubeconfig_path;
         let client = client::from_kubeconfig_file(&kubeconfig).await?;
         api_server.wait_ready(|| probe(&client, "/readyz")).await?;
@@ -272,7 +280,11 @@ fn probe_client(url: &str) -> Result<Client, ControlPlaneError> {
 
 async fn probe(client: &Client, path: &'static str) -> Result<(), String> {
     let request = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-    client.request_text(request).await.map(drop).map_err(|error| error.to_string())
+    client
+        .request_text(request)
+        .await
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 /// A kubeconfig with full rights, as JSON: JSON is YAML, so every reader of kubeconfigs takes it.

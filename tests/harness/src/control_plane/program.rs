@@ -40,7 +40,10 @@ impl Program {
     ) -> Result<Self, ControlPlaneError> {
         let log = directory.join(format!("{name}.log"));
         let open = || File::options().create(true).append(true).open(&log);
-        let files = |source| ControlPlaneError::Files { path: log.clone(), source };
+        let files = |source| ControlPlaneError::Files {
+            path: log.clone(),
+            source,
+        };
         let child = Command::new(path)
             .args(arguments)
             .current_dir(directory)
@@ -50,9 +53,17 @@ impl Program {
             // A group of its own: an interrupt at the terminal reaches the test first, and the guard ends the rest.
             .process_group(0)
             .spawn()
-            .map_err(|source| ControlPlaneError::Spawn { program: path.display().to_string(), source })?;
+            .map_err(|source| ControlPlaneError::Spawn {
+                program: path.display().to_string(),
+                source,
+            })?;
         guard.watch(child.id());
-        Ok(Self { name, child, log, guard: guard.clone() })
+        Ok(Self {
+            name,
+            child,
+            log,
+            guard: guard.clone(),
+        })
     }
 
     /// Waits until `probe` succeeds. Ends early, with the end of the log, when the program exits.
@@ -136,7 +147,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let script = "for line in $(seq 1 40); do echo line $line; done; echo cannot listen >&2; exit 3";
         let mut program = shell(script, directory.path());
-        let message = program.wait_ready(|| async { Err("refused".to_owned()) }).await.unwrap_err().to_string();
+        let message = program
+            .wait_ready(|| async { Err("refused".to_owned()) })
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("shell"), "{message}");
         assert!(message.contains("exit status: 3"), "{message}");
         assert!(message.contains("cannot listen"), "{message}");
