@@ -25,11 +25,7 @@ struct Pool {
 
 impl Pool {
     fn run(&self, scenario: &Scenario) -> Result<(), Failed> {
-        let options = Options {
-            controller_manager: scenario.cluster.controller_manager,
-            scheduler: scenario.cluster.scheduler,
-            ..Options::default()
-        };
+        let options = options(scenario);
         // Held throughout: simulated nodes belong to the whole control plane, so scenarios take turns.
         let mut shared = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.runtime.block_on(async {
@@ -55,6 +51,19 @@ impl Pool {
                 .await
                 .map_err(|failure| Failed::from(failure.to_string()))
         })
+    }
+}
+
+/// What the scenario's control plane consists of. Nodes that fall silent are given up within seconds, except where the
+/// API server is away for a while and every node is silent.
+fn options(scenario: &Scenario) -> Options {
+    let quick = ["--node-monitor-period=1s", "--node-monitor-grace-period=10s", "--node-eviction-rate=10"];
+    let flags = quick.iter().filter(|_| !scenario.disturbs_api_server()).map(|flag| (*flag).to_owned());
+    Options {
+        controller_manager: scenario.cluster.controller_manager,
+        scheduler: scenario.cluster.scheduler,
+        controller_manager_flags: flags.collect(),
+        ..Options::default()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use coppice_cluster::behaviour::POWER;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::DynamicObject;
@@ -10,7 +11,6 @@ use kube::{Api, Client, Error};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::behaviour;
 use super::environment::{Environment, EnvironmentError};
 use super::expectation::Memory;
 use super::kinds::Resource;
@@ -321,7 +321,7 @@ fn cordon(unschedulable: bool) -> Value {
 }
 
 fn power(state: Option<&str>) -> Value {
-    json!({"metadata": {"annotations": BTreeMap::from([(behaviour::POWER, state)])}})
+    json!({"metadata": {"annotations": BTreeMap::from([(POWER, state)])}})
 }
 
 /// Puts the scenario's namespace in place of `${namespace}` in every text.

@@ -1,33 +1,28 @@
-//! The words with which scenarios steer simulated pods and nodes, and the annotations they stand for. The simulated
-//! kubelets own the meaning; this module only translates.
+//! The words with which scenarios steer simulated pods, and the annotations they stand for. The simulated kubelets own
+//! the meaning; this module only translates.
 
+use coppice_cluster::behaviour as annotations;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::names::one_of;
 
-/// The prefix of every annotation that steers the simulation.
-const PREFIX: &str = "simulation.coppice.dev/";
-
-/// The annotation of a node that switches it off.
-pub(super) const POWER: &str = "simulation.coppice.dev/power";
-
-/// Every word, in the order of the documentation.
-const KEYS: [&str; 13] = [
-    "startDelay",
-    "initDuration",
-    "readyDelay",
-    "neverReady",
-    "crashAfter",
-    "crashExitCode",
-    "crashLoop",
-    "imagePullError",
-    "completeAfter",
-    "exitCode",
-    "terminationDelay",
-    "ignoreTermination",
-    "kill",
+/// Every word with the annotation it stands for.
+const KEYS: [(&str, &str); 13] = [
+    ("startDelay", annotations::START_DELAY),
+    ("initDuration", annotations::INIT_DURATION),
+    ("readyDelay", annotations::READY_DELAY),
+    ("neverReady", annotations::NEVER_READY),
+    ("crashAfter", annotations::CRASH_AFTER),
+    ("crashExitCode", annotations::CRASH_EXIT_CODE),
+    ("crashLoop", annotations::CRASH_LOOP),
+    ("imagePullError", annotations::IMAGE_PULL_ERROR),
+    ("completeAfter", annotations::COMPLETE_AFTER),
+    ("exitCode", annotations::EXIT_CODE),
+    ("terminationDelay", annotations::TERMINATION_DELAY),
+    ("ignoreTermination", annotations::IGNORE_TERMINATION),
+    ("kill", annotations::KILL),
 ];
 
 /// One way in which a simulated pod can be told to behave.
@@ -35,16 +30,9 @@ const KEYS: [&str; 13] = [
 pub struct BehaviourKey(&'static str);
 
 impl BehaviourKey {
-    /// The annotation it stands for: the same word with dashes.
+    /// The annotation it stands for.
     pub fn annotation(self) -> String {
-        let mut text = PREFIX.to_owned();
-        for letter in self.0.chars() {
-            if letter.is_ascii_uppercase() {
-                text.push('-');
-            }
-            text.push(letter.to_ascii_lowercase());
-        }
-        text
+        self.0.to_owned()
     }
 }
 
@@ -60,9 +48,12 @@ pub(super) fn annotation_value(value: &Value) -> Option<String> {
 impl<'de> Deserialize<'de> for BehaviourKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        match KEYS.iter().find(|key| **key == text) {
-            Some(key) => Ok(Self(key)),
-            None => Err(D::Error::custom(format!("unknown behaviour {}", one_of(&text, &KEYS)))),
+        match KEYS.iter().find(|(word, _)| *word == text) {
+            Some((_, annotation)) => Ok(Self(annotation)),
+            None => {
+                let words = KEYS.map(|(word, _)| word);
+                Err(D::Error::custom(format!("unknown behaviour {}", one_of(&text, &words))))
+            }
         }
     }
 }
@@ -72,11 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_for_annotations() {
-        assert_eq!(
-            BehaviourKey("crashExitCode").annotation(),
-            "simulation.coppice.dev/crash-exit-code"
-        );
-        assert_eq!(BehaviourKey("kill").annotation(), "simulation.coppice.dev/kill");
+    fn every_word_is_its_annotation_in_another_spelling() {
+        for (word, annotation) in KEYS {
+            let dashed = word.chars().fold(String::new(), |text, letter| match letter {
+                'A'..='Z' => format!("{text}-{}", letter.to_ascii_lowercase()),
+                _ => format!("{text}{letter}"),
+            });
+            assert_eq!(annotation, format!("{}{dashed}", annotations::PREFIX));
+        }
     }
 }

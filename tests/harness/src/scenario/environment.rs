@@ -55,7 +55,7 @@ pub trait Environment: Send + Sync {
     fn offers(&self) -> Offers;
 
     /// Starts simulated nodes for one scenario.
-    async fn start_nodes(&self, groups: &[NodeGroup]) -> Result<Box<dyn Nodes>, EnvironmentError>;
+    async fn start_nodes(&self, group: &NodeGroup) -> Result<Box<dyn Nodes>, EnvironmentError>;
 
     /// Kills the API server without farewell.
     async fn kill_api_server(&self) -> Result<(), EnvironmentError> {
@@ -131,8 +131,8 @@ impl Environment for RealEnvironment<'_> {
         self.offers
     }
 
-    async fn start_nodes(&self, groups: &[NodeGroup]) -> Result<Box<dyn Nodes>, EnvironmentError> {
-        super::nodes::start(self.client(), groups).await
+    async fn start_nodes(&self, group: &NodeGroup) -> Result<Box<dyn Nodes>, EnvironmentError> {
+        super::nodes::start(self.client(), group).await
     }
 
     async fn kill_api_server(&self) -> Result<(), EnvironmentError> {
@@ -186,8 +186,8 @@ impl Environment for AnyCluster {
         }
     }
 
-    async fn start_nodes(&self, groups: &[NodeGroup]) -> Result<Box<dyn Nodes>, EnvironmentError> {
-        super::nodes::start(self.client(), groups).await
+    async fn start_nodes(&self, group: &NodeGroup) -> Result<Box<dyn Nodes>, EnvironmentError> {
+        super::nodes::start(self.client(), group).await
     }
 }
 

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
+use coppice_cluster::profile::NodeProfile;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::expectation::Expectation;
@@ -50,7 +52,7 @@ pub enum Place {
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct ClusterNeeds {
     /// Simulated nodes.
-    pub nodes: Vec<NodeGroup>,
+    pub nodes: Option<NodeGroup>,
     /// The controllers of Kubernetes itself.
     pub controller_manager: bool,
     /// A scheduler for pods.
@@ -63,10 +65,15 @@ pub struct ClusterNeeds {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct NodeGroup {
-    /// The name of the profile, as the simulated cluster knows it.
-    pub profile: String,
+    /// What each node looks like.
+    #[serde(deserialize_with = "profile")]
+    pub profile: NodeProfile,
     /// How many.
     pub count: u32,
+}
+
+fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NodeProfile, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
 /// One step: something is done, then something is expected.

@@ -188,12 +188,7 @@ impl Recorder {
     fn watch(&self, (kind, namespace): &(KindName, Option<String>)) -> Option<Scope> {
         let resource = self.resolve(kind)?;
         let scope = self.shared.scope(&resource, namespace.as_deref());
-        let (shared, watched) = (Arc::clone(&self.shared), scope.clone());
-        self.tasks.spawn(
-            self.stop
-                .clone()
-                .run_until_cancelled_owned(follow(shared, resource, watched)),
-        );
+        self.shared.watch_once(resource, &scope, &self.tasks, &self.stop);
         Some(scope)
     }
 
@@ -217,8 +212,7 @@ impl Recorder {
                 for (entry, resource) in defined {
                     let scope = shared.scope(&resource, entry.1.as_deref());
                     unknown.remove(&entry);
-                    let following = follow(Arc::clone(&shared), resource, scope);
-                    tasks.spawn(stop.clone().run_until_cancelled_owned(following));
+                    shared.watch_once(resource, &scope, &tasks, &stop);
                 }
                 if unknown.is_empty() || revision.changed().await.is_err() {
                     return;
@@ -251,6 +245,14 @@ impl Shared {
             kind: resource.api.kind.clone(),
             group: resource.api.group.clone(),
             namespace: namespace.to_owned(),
+        }
+    }
+
+    /// Watches a scope unless that is done already: two watches of one scope would overtake each other.
+    fn watch_once(self: &Arc<Self>, resource: Resource, scope: &Scope, tasks: &TaskTracker, stop: &CancellationToken) {
+        if self.seen().watched.insert(scope.clone(), resource.clone()).is_none() {
+            let following = follow(Arc::clone(self), resource, scope.clone());
+            tasks.spawn(stop.clone().run_until_cancelled_owned(following));
         }
     }
 
@@ -289,7 +291,6 @@ async fn follow(shared: Arc<Shared>, resource: Resource, scope: Scope) {
     } else {
         Api::all_with(shared.client.clone(), &resource.api)
     };
-    shared.seen().watched.insert(scope.clone(), resource);
     let mut events = watcher(api, watcher::Config::default()).boxed();
     let mut listed = Vec::new();
     let mut pause = Duration::from_millis(50);

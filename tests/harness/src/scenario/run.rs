@@ -124,11 +124,11 @@ pub async fn run(
     let never = scenario.never.clone();
     let recorder = Recorder::start(client.clone(), &namespace, kinds, scenario.kinds(), never, deadline).await;
     let recorder = recorder.map_err(|problem| failure(format!("watches did not start: {problem:?}")))?;
-    let nodes = match scenario.cluster.nodes.as_slice() {
-        [] => None,
-        groups => Some(
+    let nodes = match &scenario.cluster.nodes {
+        None => None,
+        Some(group) => Some(
             environment
-                .start_nodes(groups)
+                .start_nodes(group)
                 .await
                 .map_err(|error| failure(error.to_string()))?,
         ),

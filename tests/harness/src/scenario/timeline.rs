@@ -26,6 +26,10 @@ const UNINTERESTING: [&str; 9] = [
     "selfLink",
 ];
 
+/// What a reader looks for first.
+const FIRST: [&str; 5] =
+    ["metadata.deletionTimestamp ", "status.phase ", "status.conditions[Ready].status ", "spec.nodeName ", "spec.replicas "];
+
 /// One line of a timeline.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -70,10 +74,11 @@ impl Timeline {
     pub fn record(&mut self, at: Duration, change: &Change) {
         let fields = match (&change.before, &change.after) {
             (Some(before), Some(after)) => changed_fields(before, after),
-            (None, Some(after)) => changed_fields(&Value::Null, after)
-                .into_iter()
-                .filter(|field| field.starts_with("status.phase") || field.starts_with("spec.replicas"))
-                .collect(),
+            (None, Some(after)) => {
+                let shown: &[&str] = if change.key.kind == "Event" { &["reason ", "message "] } else { &FIRST };
+                let fields = changed_fields(&Value::Null, after);
+                fields.into_iter().filter(|field| shown.iter().any(|start| field.starts_with(start))).collect()
+            }
             _ => Vec::new(),
         };
         let (verb, key) = (change.verb, change.key.clone());
@@ -148,14 +153,12 @@ pub fn changed_fields(before: &Value, after: &Value) -> Vec<String> {
     let mut paths: Vec<&String> = old.keys().chain(new.keys()).collect();
     paths.sort();
     paths.dedup();
-    paths
-        .into_iter()
-        .filter(|path| old.get(*path) != new.get(*path))
-        .map(|path| {
-            let show = |side: Option<&String>| side.map_or_else(|| "-".to_owned(), |value| shorten(value));
-            format!("{path} {} → {}", show(old.get(path)), show(new.get(path)))
-        })
-        .collect()
+    let show = |side: Option<&String>| side.map_or_else(|| "-".to_owned(), |value| shorten(value));
+    let changed = paths.into_iter().filter(|path| old.get(*path) != new.get(*path));
+    let mut fields: Vec<String> =
+        changed.map(|path| format!("{path} {} → {}", show(old.get(path)), show(new.get(path)))).collect();
+    fields.sort_by_key(|field| FIRST.iter().position(|first| field.starts_with(first)).unwrap_or(FIRST.len()));
+    fields
 }
 
 fn flatten(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
@@ -175,11 +178,16 @@ fn flatten(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
         }
         Value::Array(elements) => {
             for (index, element) in elements.iter().enumerate() {
-                let name = ["type", "name"]
-                    .iter()
-                    .find_map(|key| element.get(key).and_then(Value::as_str));
-                let name = name.map_or_else(|| index.to_string(), str::to_owned);
-                flatten(format!("{path}[{name}]"), element, leaves);
+                let named = |key: &&str| Some((*key, element.get(*key)?.as_str()?));
+                match ["type", "name"].iter().find_map(named) {
+                    // The name already stands in the path.
+                    Some((key, name)) => {
+                        let mut rest = element.clone();
+                        rest.as_object_mut().map(|entries| entries.remove(key));
+                        flatten(format!("{path}[{name}]"), &rest, leaves);
+                    }
+                    None => flatten(format!("{path}[{index}]"), element, leaves),
+                }
             }
         }
         Value::Null => {}
@@ -243,8 +251,8 @@ mod tests {
             recorded().render(&["Pod".parse().unwrap()], 10),
             "  (0 earlier lines and 2 changes of no interest left out)\n     \
              0.005s  == step 1: create\n     \
-             0.010s  added     Pod web  status.phase - → Pending\n     \
-             1.500s  modified  Pod web  metadata.annotations[a.b/c] Pending → Running; status.conditions[Ready].status False → True; status.phase Pending → Running\n     \
+             0.010s  added     Pod web  status.phase - → Pending; status.conditions[Ready].status - → False\n     \
+             1.500s  modified  Pod web  status.phase Pending → Running; status.conditions[Ready].status False → True; metadata.annotations[a.b/c] Pending → Running\n     \
              2.000s  deleted   Pod web\n"
         );
     }
