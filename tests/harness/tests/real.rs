@@ -57,8 +57,15 @@ impl Pool {
 /// What the scenario's control plane consists of. Nodes that fall silent are given up within seconds, except where the
 /// API server is away for a while and every node is silent.
 fn options(scenario: &Scenario) -> Options {
-    let quick = ["--node-monitor-period=1s", "--node-monitor-grace-period=10s", "--node-eviction-rate=10"];
-    let flags = quick.iter().filter(|_| !scenario.disturbs_api_server()).map(|flag| (*flag).to_owned());
+    let quick = [
+        "--node-monitor-period=1s",
+        "--node-monitor-grace-period=10s",
+        "--node-eviction-rate=10",
+    ];
+    let flags = quick
+        .iter()
+        .filter(|_| !scenario.disturbs_api_server())
+        .map(|flag| (*flag).to_owned());
     Options {
         controller_manager: scenario.cluster.controller_manager,
         scheduler: scenario.cluster.scheduler,

@@ -27,8 +27,13 @@ const UNINTERESTING: [&str; 9] = [
 ];
 
 /// What a reader looks for first.
-const FIRST: [&str; 5] =
-    ["metadata.deletionTimestamp ", "status.phase ", "status.conditions[Ready].status ", "spec.nodeName ", "spec.replicas "];
+const FIRST: [&str; 5] = [
+    "metadata.deletionTimestamp ",
+    "status.phase ",
+    "status.conditions[Ready].status ",
+    "spec.nodeName ",
+    "spec.replicas ",
+];
 
 /// One line of a timeline.
 #[derive(Debug, Clone)]
@@ -75,9 +80,16 @@ impl Timeline {
         let fields = match (&change.before, &change.after) {
             (Some(before), Some(after)) => changed_fields(before, after),
             (None, Some(after)) => {
-                let shown: &[&str] = if change.key.kind == "Event" { &["reason ", "message "] } else { &FIRST };
+                let shown: &[&str] = if change.key.kind == "Event" {
+                    &["reason ", "message "]
+                } else {
+                    &FIRST
+                };
                 let fields = changed_fields(&Value::Null, after);
-                fields.into_iter().filter(|field| shown.iter().any(|start| field.starts_with(start))).collect()
+                fields
+                    .into_iter()
+                    .filter(|field| shown.iter().any(|start| field.starts_with(start)))
+                    .collect()
             }
             _ => Vec::new(),
         };
@@ -155,9 +167,15 @@ pub fn changed_fields(before: &Value, after: &Value) -> Vec<String> {
     paths.dedup();
     let show = |side: Option<&String>| side.map_or_else(|| "-".to_owned(), |value| shorten(value));
     let changed = paths.into_iter().filter(|path| old.get(*path) != new.get(*path));
-    let mut fields: Vec<String> =
-        changed.map(|path| format!("{path} {} → {}", show(old.get(path)), show(new.get(path)))).collect();
-    fields.sort_by_key(|field| FIRST.iter().position(|first| field.starts_with(first)).unwrap_or(FIRST.len()));
+    let mut fields: Vec<String> = changed
+        .map(|path| format!("{path} {} → {}", show(old.get(path)), show(new.get(path))))
+        .collect();
+    fields.sort_by_key(|field| {
+        FIRST
+            .iter()
+            .position(|first| field.starts_with(first))
+            .unwrap_or(FIRST.len())
+    });
     fields
 }
 
@@ -178,8 +196,8 @@ fn flatten(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
         }
         Value::Array(elements) => {
             for (index, element) in elements.iter().enumerate() {
-                let named = |key: &&str| Some((*key, element.get(*key)?.as_str()?));
-                match ["type", "name"].iter().find_map(named) {
+                let named = |key: &'static str| Some((key, element.get(key)?.as_str()?));
+                match ["type", "name"].into_iter().find_map(named) {
                     // The name already stands in the path.
                     Some((key, name)) => {
                         let mut rest = element.clone();
