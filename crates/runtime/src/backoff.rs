@@ -1,0 +1,72 @@
+//! Exponential backoff with seeded jitter. Pure; whoever waits does so in tokio's time.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+/// How long to wait after the n-th failure in a row.
+#[derive(Debug, Clone, Copy)]
+pub struct Backoff {
+    /// The wait after the first failure.
+    pub first: Duration,
+    /// The longest wait.
+    pub longest: Duration,
+    /// The part of the wait that is drawn at random, from 0 (none) to 1 (all of it).
+    pub jitter: f64,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_millis(100),
+            longest: Duration::from_secs(120),
+            jitter: 0.25,
+        }
+    }
+}
+
+impl Backoff {
+    /// The wait after `failures` failures in a row, at least one.
+    pub fn delay(&self, failures: u32, random: &mut ChaCha8Rng) -> Duration {
+        let doubled = self.first.saturating_mul(1_u32 << failures.saturating_sub(1).min(31));
+        let full = doubled.min(self.longest);
+        full.mul_f64(1.0 - self.jitter.clamp(0.0, 1.0) * random.random_range(0.0..1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn doubles_up_to_the_longest() {
+        let backoff = Backoff {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(5),
+            jitter: 0.0,
+        };
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let delays: Vec<u64> = (1..6)
+            .map(|failures| backoff.delay(failures, &mut random).as_secs())
+            .collect();
+        assert_eq!(delays, [1, 2, 4, 5, 5]);
+        assert_eq!(backoff.delay(u32::MAX, &mut random), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn jitter_stays_in_its_part_and_depends_on_the_seed_alone() {
+        let backoff = Backoff {
+            first: Duration::from_secs(8),
+            longest: Duration::from_secs(8),
+            jitter: 0.5,
+        };
+        let draw = |seed| backoff.delay(1, &mut ChaCha8Rng::seed_from_u64(seed));
+        for seed in 0..50 {
+            assert!((Duration::from_secs(4)..=Duration::from_secs(8)).contains(&draw(seed)));
+            assert_eq!(draw(seed), draw(seed));
+        }
+    }
+}
