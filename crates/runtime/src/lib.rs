@@ -9,6 +9,9 @@
 //! not seeded, no unordered iteration, no global state. The crate knows no kind of Grove's.
 
 pub mod backoff;
+pub mod bucket;
 pub mod cache;
 pub mod clock;
+pub mod layers;
 pub mod metrics;
+pub mod queue;

@@ -253,7 +253,10 @@ impl<V> Barrier<V> {
     /// Folds in an own delete after which the object is gone. `known` is the newest version the caller knew of it;
     /// `gone_at` the version of the deletion, when the server said so.
     pub fn fold_deleted(&mut self, known: &Meta, gone_at: Option<Version>, changes: &mut Vec<Change<V>>) {
-        let held = self.held.get(&known.key).map(|held| (held.uid == known.uid, held.version));
+        let held = self
+            .held
+            .get(&known.key)
+            .map(|held| (held.uid == known.uid, held.version));
         let last = match held {
             Some((true, version)) => version.max(known.version),
             _ => known.version,
@@ -268,7 +271,11 @@ impl<V> Barrier<V> {
         // Answers may be read in another order than they were given: the tombstone of the last of that name stays.
         let covered = self.tombstones.get(&known.key).is_some_and(|stone| stone.last > last);
         if !covered && gone_at.is_none_or(|gone| gone > self.passed) {
-            let stone = Tombstone { uid: known.uid.clone(), last, gone_at };
+            let stone = Tombstone {
+                uid: known.uid.clone(),
+                last,
+                gone_at,
+            };
             self.tombstones.insert(known.key.clone(), stone);
         }
     }
@@ -294,7 +301,9 @@ impl<V> Barrier<V> {
     }
 
     fn is_buried(&self, meta: &Meta) -> bool {
-        self.tombstones.get(&meta.key).is_some_and(|stone| stone.uid == meta.uid)
+        self.tombstones
+            .get(&meta.key)
+            .is_some_and(|stone| stone.uid == meta.uid)
     }
 
     fn take(&mut self, meta: Meta, view: Arc<V>, origin: Origin, changes: &mut Vec<Change<V>>) {
