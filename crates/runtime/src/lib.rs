@@ -12,6 +12,11 @@ pub mod backoff;
 pub mod bucket;
 pub mod cache;
 pub mod clock;
+pub mod events;
 pub mod layers;
+pub mod lease;
 pub mod metrics;
 pub mod queue;
+
+#[cfg(test)]
+mod testing;
