@@ -17,6 +17,9 @@ pub mod layers;
 pub mod lease;
 pub mod metrics;
 pub mod queue;
+pub mod server;
+pub mod shutdown;
+pub mod write;
 
 #[cfg(test)]
 mod testing;

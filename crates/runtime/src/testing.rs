@@ -90,9 +90,9 @@ impl Contents {
             ("PUT" | "PATCH", Some(object)) => {
                 let mut new = object.clone();
                 if method == Method::PUT {
-                    new = body.clone()
+                    new = body.clone();
                 } else {
-                    merge(&mut new, body)
+                    merge(&mut new, body);
                 }
                 new["metadata"]["uid"] = object["metadata"]["uid"].clone();
                 let given = &body["metadata"];

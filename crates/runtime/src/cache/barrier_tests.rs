@@ -277,6 +277,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
+#[derive(Clone, Copy)]
 enum Answer {
     Written {
         name: usize,
@@ -312,9 +313,9 @@ impl World {
         self.uid_of_version.insert(version, uid);
         let answer = Answer::Written { name, uid, version };
         if late {
-            self.late.push(answer)
+            self.late.push(answer);
         } else {
-            self.read(answer)
+            self.read(answer);
         }
     }
     fn own_delete(&mut self, name: usize, says_version: bool, late: bool) {
@@ -326,9 +327,9 @@ impl World {
                 gone_at: says_version.then_some(gone),
             };
             if late {
-                self.late.push(answer)
+                self.late.push(answer);
             } else {
-                self.read(answer)
+                self.read(answer);
             }
         }
     }

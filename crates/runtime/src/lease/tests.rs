@@ -195,7 +195,7 @@ async fn never_two_that_may_write_under_any_faults() {
             leaders.iter().for_each(|who| led[*who] += 1);
         }
         assert!(
-            led.iter().sum::<u32>() > 2000,
+            led.iter().sum::<u32>() > 300,
             "seed {seed}: somebody leads most of the time: {led:?}"
         );
         assert!(
