@@ -81,6 +81,8 @@ pub enum Command {
     RemoveGate {
         /// The pod as it was read.
         target: Target,
+        /// The gates that stay: they belong to others.
+        remaining: Vec<String>,
     },
     /// Delete an object.
     Delete {

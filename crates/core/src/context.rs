@@ -51,6 +51,24 @@ impl<'a> SetContext<'a> {
         }
     }
 
+    /// The same, with identities that were computed before for this generation of the set.
+    pub fn with_identities(
+        set: &'a PodCliqueSet,
+        settings: &'a Settings,
+        topology: Option<&'a TopologyLevels>,
+        identities: Vec<TemplateIdentity>,
+        generation: GenerationIdentity,
+    ) -> Self {
+        Self {
+            facts: SetFacts::of(set),
+            identities,
+            generation,
+            settings,
+            topology,
+            adopted_hash: None,
+        }
+    }
+
     /// Whether the set is being deleted.
     pub fn deleting(&self) -> bool {
         self.facts.set.metadata.deletion_timestamp.is_some()

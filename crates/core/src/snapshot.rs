@@ -57,6 +57,8 @@ pub struct PodFacts {
     pub scheduled: bool,
     /// Whether a gate of ours holds it back.
     pub gated: bool,
+    /// Gates of others that hold it back.
+    pub other_gates: Vec<String>,
     /// Whether it is ready.
     pub ready: bool,
     /// Whether a container of it is failing now: waiting after a failure, or ended with an error. A container that

@@ -1,6 +1,7 @@
 //! HorizontalPodAutoscalers of a replica.
 
 use coppice_api::names::label_sets::autoscaler_labels;
+use coppice_api::names::labels;
 use coppice_api::names::object_names::autoscaler_name;
 use coppice_api::types::AutoScalingConfig;
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ pub fn autoscalers(facts: &SetFacts<'_>, replica: u32) -> Vec<Value> {
             let config = clique.template.spec.auto_scaling_config.as_ref()?;
             Some(autoscaler(
                 facts,
+                replica,
                 "PodClique",
                 &name.clique_name(&clique.template.name),
                 config,
@@ -28,6 +30,7 @@ pub fn autoscalers(facts: &SetFacts<'_>, replica: u32) -> Vec<Value> {
         let config = group.config.scale_config.as_ref()?;
         Some(autoscaler(
             facts,
+            replica,
             "PodCliqueScalingGroup",
             &name.scaling_group(&group.config.name).to_string(),
             config,
@@ -36,7 +39,7 @@ pub fn autoscalers(facts: &SetFacts<'_>, replica: u32) -> Vec<Value> {
     cliques.chain(groups).collect()
 }
 
-fn autoscaler(facts: &SetFacts<'_>, kind: &str, target: &str, config: &AutoScalingConfig) -> Value {
+fn autoscaler(facts: &SetFacts<'_>, replica: u32, kind: &str, target: &str, config: &AutoScalingConfig) -> Value {
     let mut spec = json!({
         "scaleTargetRef": {"apiVersion": "grove.io/v1alpha1", "kind": kind, "name": target},
         "maxReplicas": config.max_replicas,
@@ -47,13 +50,15 @@ fn autoscaler(facts: &SetFacts<'_>, kind: &str, target: &str, config: &AutoScali
     if !config.metrics.is_empty() {
         spec["metrics"] = config.metrics.clone().into();
     }
+    let mut labels = autoscaler_labels(facts.name(), target);
+    labels.insert(labels::SET_REPLICA_INDEX.to_owned(), replica.to_string());
     json!({
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {
             "name": autoscaler_name(target),
             "namespace": facts.namespace(),
-            "labels": autoscaler_labels(facts.name(), target),
+            "labels": labels,
             "ownerReferences": Owner::set(facts.set).reference(),
         },
         "spec": spec,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use coppice_api::names::annotations;
 use coppice_api::names::label_sets::{mirrored, pod_gang_labels};
+use coppice_api::names::{annotations, labels};
 use coppice_api::types::{
     GangPackConstraint, GangTopologyConstraint, NamespacedName, PodGangSpec, PodGroup, TopologyConstraint,
     TopologyConstraintGroupConfig,
@@ -75,13 +75,16 @@ pub fn pod_gang(
     if let Some(topology) = topology.filter(|_| constrained) {
         annotations.insert(annotations::TOPOLOGY_NAME.to_owned(), topology.name.clone());
     }
+    let of_set = metadata.labels.clone().unwrap_or_default();
+    let mut labels = pod_gang_labels(&of_set, facts.name(), scheduler(facts, settings));
+    labels.insert(labels::SET_REPLICA_INDEX.to_owned(), layout.index.to_string());
     json!({
         "apiVersion": "scheduler.grove.io/v1alpha1",
         "kind": "PodGang",
         "metadata": {
             "name": gang.name,
             "namespace": facts.namespace(),
-            "labels": pod_gang_labels(&metadata.labels.clone().unwrap_or_default(), facts.name(), scheduler(facts, settings)),
+            "labels": labels,
             "annotations": annotations,
             "ownerReferences": Owner::set(facts.set).reference(),
         },

@@ -15,11 +15,10 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
             Some(message) if replica.layout.gang_of(clique).scaled.is_some() => {
                 draft.wait(&clique.name, reasons::WAITING_FOR_BASE, message.clone());
             }
-            _ => draft.pods.extend(
-                gated
-                    .into_iter()
-                    .map(|pod| Command::RemoveGate { target: pod.target() }),
-            ),
+            _ => draft.pods.extend(gated.into_iter().map(|pod| Command::RemoveGate {
+                target: pod.target(),
+                remaining: pod.other_gates.clone(),
+            })),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use coppice_api::names::selectors::set_selector;
-use coppice_api::types::{PodCliqueSetStatus, TopologyConstraint};
+use coppice_api::types::{PodCliqueSet, PodCliqueSetStatus, TopologyConstraint};
 use jiff::Timestamp;
 
 use super::SetSnapshot;
@@ -130,7 +130,7 @@ fn topology(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSetS
             "the set has no topology constraint".into(),
         )
     } else {
-        match (topology_name(context), context.topology) {
+        match (topology_name(context.facts.set), context.topology) {
             (None, _) => verdict(
                 None,
                 reasons::TOPOLOGY_NAME_MISSING,
@@ -168,8 +168,8 @@ fn topology(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSetS
     );
 }
 
-fn constraints<'a>(context: &'a SetContext<'_>) -> impl Iterator<Item = &'a TopologyConstraint> {
-    let template = &context.facts.set.spec.template;
+fn constraints(set: &PodCliqueSet) -> impl Iterator<Item = &TopologyConstraint> {
+    let template = &set.spec.template;
     let groups = template
         .pod_clique_scaling_groups
         .iter()
@@ -182,13 +182,13 @@ fn constraints<'a>(context: &'a SetContext<'_>) -> impl Iterator<Item = &'a Topo
 }
 
 fn referenced_domains(context: &SetContext<'_>) -> BTreeSet<String> {
-    let domains = constraints(context).flat_map(|constraint| [constraint.required(), constraint.preferred()]);
+    let domains = constraints(context.facts.set).flat_map(|constraint| [constraint.required(), constraint.preferred()]);
     domains.flatten().map(str::to_owned).collect()
 }
 
 /// The topology that a set refers to, by the first of its constraints that names one.
-pub(crate) fn topology_name<'a>(context: &'a SetContext<'_>) -> Option<&'a str> {
-    constraints(context)
+pub fn topology_name(set: &PodCliqueSet) -> Option<&str> {
+    constraints(set)
         .find_map(|constraint| constraint.topology_name.as_deref())
         .filter(|name| !name.is_empty())
 }

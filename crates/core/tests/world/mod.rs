@@ -132,7 +132,7 @@ impl World {
             Command::Status { target, patch, .. } => {
                 self.patch(target, "status", |object| merge(&mut object["status"], patch));
             }
-            Command::RemoveGate { target } => self.patch(target, "gate", |object| {
+            Command::RemoveGate { target, .. } => self.patch(target, "gate", |object| {
                 if let Some(gates) = object["spec"]["schedulingGates"].as_array_mut() {
                     gates.retain(|gate| gate["name"] != "grove.io/podgang-pending-creation");
                 }
@@ -384,6 +384,7 @@ fn pod_facts(pod: &Value) -> PodFacts {
                 .iter()
                 .any(|gate| gate["name"] == "grove.io/podgang-pending-creation")
         }),
+        other_gates: Vec::new(),
         ready,
         failing: pod["status"]["stuck"] == true,
         started: ready,

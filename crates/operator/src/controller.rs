@@ -1,0 +1,272 @@
+//! The worker: takes a key, plans, acts, and plans again until nothing is left to do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
+use coppice_api::types::PodCliqueSet;
+use coppice_core::command::Command;
+use coppice_core::context::SetContext;
+use coppice_core::replica::{ReplicaSummary, plan_replica};
+use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
+use coppice_core::settings::{Settings, TopologyLevels};
+use coppice_runtime::clock::SharedClock;
+use coppice_runtime::queue::{Outcome, Priority, Queue};
+use coppice_runtime::write::WriteError;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tracing::debug;
+
+use crate::actions::Actions;
+use crate::keys::{Key, SetKey};
+use crate::pacing::Pacing;
+use crate::world::World;
+
+/// Plans in a row for one key before it goes to the back of the queue. More than a healthy plan ever needs: each one
+/// acts on what the one before it brought about.
+const PLANS_IN_A_ROW: usize = 16;
+
+/// Identities of a set's templates, kept as long as its generation stays.
+struct Identities {
+    uid: Option<String>,
+    generation: Option<i64>,
+    templates: Vec<TemplateIdentity>,
+    whole: GenerationIdentity,
+}
+
+/// What workers share.
+pub(crate) struct Controller {
+    pub(crate) world: World,
+    pub(crate) actions: Actions,
+    pub(crate) settings: Settings,
+    pub(crate) clock: SharedClock,
+    pub(crate) queue: Queue<Key>,
+    pacing: Pacing,
+    summaries: Mutex<BTreeMap<SetKey, BTreeMap<u32, ReplicaSummary>>>,
+    identities: Mutex<BTreeMap<SetKey, Arc<Identities>>>,
+}
+
+impl Controller {
+    pub(crate) fn new(
+        world: World,
+        actions: Actions,
+        settings: Settings,
+        clock: SharedClock,
+        queue: Queue<Key>,
+    ) -> Self {
+        Self {
+            world,
+            actions,
+            settings,
+            clock,
+            queue,
+            pacing: Pacing::default(),
+            summaries: Mutex::default(),
+            identities: Mutex::default(),
+        }
+    }
+
+    /// Marks what a change concerns.
+    pub(crate) fn listen(self: &Arc<Self>) {
+        let queue = self.queue.clone();
+        let replica: Arc<dyn Fn(SetKey, u32) + Send + Sync> =
+            Arc::new(move |set, index| queue.mark(Key::Replica(set, index), Priority::High));
+        let queue = self.queue.clone();
+        let set: Arc<dyn Fn(SetKey) + Send + Sync> = Arc::new(move |set| queue.mark(Key::Set(set), Priority::Low));
+        self.world.on_change(&replica, &set);
+        let controller = self.clone();
+        self.world
+            .sets
+            .on_change(move |change| controller.set_changed(change.old.as_deref(), change.new.as_deref()));
+        let controller = self.clone();
+        self.world.topologies.on_change(move |_| controller.mark_all());
+    }
+
+    /// A set changed: the set itself is looked at again, and its replicas when the change concerns them.
+    fn set_changed(&self, old: Option<&PodCliqueSet>, new: Option<&PodCliqueSet>) {
+        let Some(set) = new.or(old) else { return };
+        let key = key_of(set);
+        if new.is_none() {
+            self.summaries.lock().remove(&key);
+            self.identities.lock().remove(&key);
+            return;
+        }
+        self.queue.mark(Key::Set(key.clone()), Priority::Low);
+        if old.map(concerning_replicas) == new.map(concerning_replicas) {
+            return;
+        }
+        let known = self
+            .summaries
+            .lock()
+            .get(&key)
+            .and_then(|all| all.keys().next_back().copied());
+        let wanted = u32::try_from(set.spec.replicas).unwrap_or(0);
+        for index in 0..wanted.max(known.map_or(0, |last| last + 1)) {
+            self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
+        }
+    }
+
+    fn mark_all(&self) {
+        let sets = self.world.sets.all(&self.world.cache.moment());
+        sets.iter().for_each(|set| self.set_changed(None, Some(set)));
+    }
+
+    /// Works on one key.
+    pub(crate) async fn work(self: Arc<Self>, key: Key) -> Outcome<WriteError> {
+        for _ in 0..PLANS_IN_A_ROW {
+            let planned = match &key {
+                Key::Set(set) => self.plan_whole(set),
+                Key::Replica(set, index) => self.plan_one(set, *index),
+            };
+            let (stages, deadline) = self.pacing.release(planned.stages, self.clock.now());
+            let wake = [deadline, planned.deadline].into_iter().flatten().min();
+            if stages
+                .iter()
+                .flatten()
+                .all(|command| matches!(command, Command::Event { .. }))
+            {
+                // Events change nothing that the next plan would see; they go out with the plan that settles.
+                return match self.actions.carry_out(stages).await {
+                    Ok(()) => wake.map_or(Outcome::Done, Outcome::RequeueAt),
+                    Err(error) => retry(error),
+                };
+            }
+            debug!(?key, commands = stages.iter().map(Vec::len).sum::<usize>(), "acting");
+            if let Err(error) = self.actions.carry_out(stages).await {
+                return retry(error);
+            }
+        }
+        self.queue.mark(key, Priority::Low);
+        Outcome::Done
+    }
+
+    fn plan_one(&self, key: &SetKey, index: u32) -> Planned {
+        let now = self.clock.now();
+        let plan = {
+            let moment = self.world.cache.moment();
+            let Some(set) = self.world.set(&moment, key) else {
+                return Planned::default();
+            };
+            let (revisions, _, _) = self.world.of_set(&moment, key);
+            let snapshot = self.world.replica(&moment, key, index);
+            let topology = self.topology(&moment, &set);
+            let mut context = self.context(key, &set, topology.as_ref());
+            context.adopted_hash = adopted_hash(&context, &revisions);
+            plan_replica(&context, &snapshot, now)
+        };
+        let changed = {
+            let mut summaries = self.summaries.lock();
+            let of_set = summaries.entry(key.clone()).or_default();
+            of_set.insert(index, plan.summary.clone()) != Some(plan.summary)
+        };
+        if changed {
+            self.queue.mark(Key::Set(key.clone()), Priority::Low);
+        }
+        Planned {
+            stages: plan.stages,
+            deadline: plan.deadline,
+        }
+    }
+
+    fn plan_whole(&self, key: &SetKey) -> Planned {
+        let now = self.clock.now();
+        let moment = self.world.cache.moment();
+        let Some(set) = self.world.set(&moment, key) else {
+            return Planned::default();
+        };
+        let replicas = self.summaries.lock().get(key).cloned().unwrap_or_default();
+        let wanted = u32::try_from(set.spec.replicas).unwrap_or(0);
+        let known = set
+            .status
+            .as_ref()
+            .is_some_and(|status| status.current_generation_hash.is_some());
+        let unseen: Vec<u32> = (0..wanted).filter(|index| !replicas.contains_key(index)).collect();
+        if known && !unseen.is_empty() {
+            // What a stored hash means is decided by what is stored in all replicas; each marks the set when it was seen.
+            for index in unseen {
+                self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
+            }
+            return Planned::default();
+        }
+        let (revisions, role, role_binding) = self.world.of_set(&moment, key);
+        let topology = self.topology(&moment, &set);
+        let mut context = self.context(key, &set, topology.as_ref());
+        context.adopted_hash = adopted_hash(&context, &revisions);
+        let snapshot = SetSnapshot {
+            replicas,
+            role,
+            role_binding,
+            revisions,
+        };
+        Planned {
+            stages: plan_set(&context, &snapshot, now).stages,
+            deadline: None,
+        }
+    }
+
+    fn topology(&self, moment: &coppice_runtime::cache::Moment<'_>, set: &PodCliqueSet) -> Option<TopologyLevels> {
+        self.world.topology(moment, topology_name(set)?)
+    }
+
+    fn context<'a>(
+        &'a self,
+        key: &SetKey,
+        set: &'a PodCliqueSet,
+        topology: Option<&'a TopologyLevels>,
+    ) -> SetContext<'a> {
+        let kept = self.identities.lock().get(key).cloned();
+        let (uid, generation) = (set.metadata.uid.clone(), set.metadata.generation);
+        if let Some(kept) = kept.filter(|kept| kept.uid == uid && kept.generation == generation) {
+            return SetContext::with_identities(set, &self.settings, topology, kept.templates.clone(), kept.whole);
+        }
+        let context = SetContext::new(set, &self.settings, topology);
+        let kept = Identities {
+            uid,
+            generation,
+            templates: context.identities.clone(),
+            whole: context.generation,
+        };
+        self.identities.lock().insert(key.clone(), Arc::new(kept));
+        context
+    }
+}
+
+#[derive(Default)]
+struct Planned {
+    stages: Vec<Vec<Command>>,
+    deadline: Option<Timestamp>,
+}
+
+fn retry(error: WriteError) -> Outcome<WriteError> {
+    match error.retry_after() {
+        Some(wait) => Outcome::RetryAfter(error, wait),
+        None => Outcome::Retry(error),
+    }
+}
+
+fn key_of(set: &PodCliqueSet) -> SetKey {
+    SetKey::new(
+        set.metadata.namespace.as_deref().unwrap_or_default(),
+        set.metadata.name.as_deref().unwrap_or_default(),
+    )
+}
+
+/// The part of a set that its replicas are planned from.
+fn concerning_replicas(set: &PodCliqueSet) -> impl PartialEq {
+    let status = set.status.as_ref();
+    let progress = status.and_then(|status| status.update_progress.as_ref());
+    (
+        set.metadata.uid.clone(),
+        set.metadata.generation,
+        set.metadata.deletion_timestamp.is_some(),
+        set.metadata.labels.clone(),
+        set.metadata.annotations.clone(),
+        status.and_then(|status| status.current_generation_hash.clone()),
+        progress.map(|progress| {
+            (
+                progress.update_ended_at.is_some(),
+                progress.currently_updating.first().map(|update| update.replica_index),
+            )
+        }),
+    )
+}

@@ -1,0 +1,15 @@
+//! The operator: a thin shell around `coppice-core`.
+//!
+//! The way of a change: a watch event lands in the cache and marks the key of the replica it belongs to ([`keys`]); a
+//! worker takes a snapshot ([`world`]), asks the planner, carries out the commands stage by stage ([`actions`]), and
+//! plans again until nothing is left to do ([`controller`]). Nothing here decides what should be.
+
+pub mod actions;
+pub mod controller;
+pub mod keys;
+pub mod operator;
+mod pacing;
+mod pods;
+pub mod world;
+
+pub use operator::{Operator, Options};

@@ -1,0 +1,123 @@
+//! Starting and stopping the operator.
+
+use std::sync::Arc;
+
+use coppice_core::settings::Settings;
+use coppice_runtime::cache::Cache;
+use coppice_runtime::clock::{SharedClock, SystemClock};
+use coppice_runtime::lease::Leadership;
+use coppice_runtime::metrics::Metrics;
+use coppice_runtime::queue::{self, Queue};
+use coppice_runtime::write::{self, Writer};
+use coppice_runtime::{events, queue::Summary};
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::actions::Actions;
+use crate::controller::Controller;
+use crate::keys::Key;
+use crate::world::World;
+
+/// How the operator runs.
+#[derive(Clone)]
+pub struct Options {
+    /// What planners are told.
+    pub settings: Settings,
+    /// Keys that are worked on at the same time.
+    pub workers: usize,
+    /// Writes in flight at most.
+    pub concurrent_writes: usize,
+    /// Where time comes from.
+    pub clock: SharedClock,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// Where to count.
+    pub metrics: Metrics,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            workers: 16,
+            concurrent_writes: 32,
+            clock: Arc::new(SystemClock),
+            leadership: Leadership::always(),
+            metrics: Metrics::default(),
+        }
+    }
+}
+
+/// A running operator.
+pub struct Operator {
+    stop: CancellationToken,
+    queue: Queue<Key>,
+    worker: JoinHandle<Summary>,
+    others: Vec<JoinHandle<()>>,
+}
+
+impl Operator {
+    /// Starts watching, waits until everything was listed once, and begins to work when it leads.
+    pub async fn start(client: Client, options: Options) -> Self {
+        let stop = CancellationToken::new();
+        let world = World::new(Cache::new(options.metrics.clone()));
+        let (recorder, sink) = events::recorder("coppice-operator", options.clock.clone(), &options.metrics);
+        let writer = Writer::new(
+            client.clone(),
+            options.leadership.clone(),
+            write::Options {
+                concurrency: options.concurrent_writes,
+                manager: "coppice-operator".to_owned(),
+                metrics: options.metrics.clone(),
+                ..write::Options::default()
+            },
+        );
+        let queue = Queue::new(
+            queue::Options {
+                workers: options.workers,
+                metrics: options.metrics.clone(),
+                ..queue::Options::named("operator")
+            },
+            options.clock.clone(),
+        );
+        let actions = Actions::new(world.clone(), writer, recorder);
+        let controller = Arc::new(Controller::new(
+            world,
+            actions,
+            options.settings,
+            options.clock,
+            queue.clone(),
+        ));
+        controller.listen();
+        let mut others = controller.world.watch(&client, &stop);
+        others.push(tokio::spawn(sink.run(client, stop.clone())));
+        controller.world.cache.wait_synced().await;
+        options.leadership.wait_leading().await;
+        info!("the operator is working");
+        let worker = tokio::spawn(queue.clone().run(stop.clone(), move |key| controller.clone().work(key)));
+        Self {
+            stop,
+            queue,
+            worker,
+            others,
+        }
+    }
+
+    /// Waits until nothing is due or running. What waits for a time does not count.
+    pub async fn wait_idle(&self) {
+        self.queue.wait_idle().await;
+    }
+
+    /// Stops, and lets running work end. Returns what was done.
+    pub async fn stop(self) -> Summary {
+        self.stop.cancel();
+        let summary = self.worker.await.unwrap_or_default();
+        for task in self.others {
+            // A task that panicked has said so; there is nothing left to stop.
+            let _ = task.await;
+        }
+        summary
+    }
+}

@@ -1,0 +1,309 @@
+//! What the operator watches, and the snapshots it takes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use coppice_api::names::selectors::managed_selector;
+use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
+use coppice_core::settings::TopologyLevels;
+use coppice_core::snapshot::ReplicaSnapshot;
+use coppice_runtime::cache::{
+    Cache, Change, Index, Interner, Kind, Meta, Moment, ObjectKey, PodProjection, PodView, Projection, Typed, reflect,
+};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::core::ApiResource;
+use kube::{Client, Resource, ResourceExt};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use crate::keys::{SetKey, replica_of, replica_of_unlabelled, set_of};
+use crate::pods;
+
+type ReplicaIndex<V> = Index<V, (SetKey, u32)>;
+
+/// The whole object as JSON, without its managed fields: for kinds whose defaults we only compare.
+#[derive(Debug, Default)]
+pub struct Document;
+
+impl Projection for Document {
+    type View = Value;
+
+    fn project(&self, _meta: &Meta, object: &RawValue, _names: &Interner) -> Result<Value, serde_json::Error> {
+        let mut value: Value = serde_json::from_str(object.get())?;
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        Ok(value)
+    }
+}
+
+/// The kinds that the operator watches, with the indexes by which it reads them.
+#[derive(Clone)]
+pub struct World {
+    /// The cache of all kinds.
+    pub cache: Cache,
+    pub(crate) sets: Kind<Typed<PodCliqueSet>>,
+    pub(crate) cliques: Kind<Typed<PodClique>>,
+    pub(crate) groups: Kind<Typed<PodCliqueScalingGroup>>,
+    pub(crate) gangs: Kind<Typed<PodGang>>,
+    pub(crate) topologies: Kind<Typed<ClusterTopologyBinding>>,
+    pub(crate) revisions: Kind<Typed<ControllerRevision>>,
+    pub(crate) pods: Kind<PodProjection>,
+    pub(crate) services: Kind<Document>,
+    pub(crate) autoscalers: Kind<Document>,
+    pub(crate) roles: Kind<Document>,
+    pub(crate) role_bindings: Kind<Document>,
+    cliques_by_replica: ReplicaIndex<PodClique>,
+    groups_by_replica: ReplicaIndex<PodCliqueScalingGroup>,
+    gangs_by_replica: ReplicaIndex<PodGang>,
+    pods_by_replica: ReplicaIndex<PodView>,
+    services_by_replica: ReplicaIndex<Value>,
+    autoscalers_by_replica: ReplicaIndex<Value>,
+    revisions_by_set: Index<ControllerRevision, SetKey>,
+    roles_by_set: Index<Value, SetKey>,
+    role_bindings_by_set: Index<Value, SetKey>,
+}
+
+fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
+}
+
+fn replica_of_object<K: Resource>(object: &K) -> Option<(SetKey, u32)> {
+    replica_of(object.meta().namespace.as_deref(), object.labels())
+}
+
+/// Gangs of other operators carry no index label.
+fn replica_of_gang(gang: &PodGang) -> Option<(SetKey, u32)> {
+    let namespace = gang.metadata.namespace.as_deref();
+    replica_of(namespace, gang.labels())
+        .or_else(|| replica_of_unlabelled(namespace, gang.labels(), gang.metadata.name.as_deref()?))
+}
+
+fn labels_of(object: &Value) -> BTreeMap<String, String> {
+    let map = object["metadata"]["labels"].as_object();
+    map.into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+fn replica_of_document(object: &Value) -> Option<(SetKey, u32)> {
+    let namespace = object["metadata"]["namespace"].as_str();
+    let labels = labels_of(object);
+    replica_of(namespace, &labels)
+        .or_else(|| replica_of_unlabelled(namespace, &labels, object["metadata"]["name"].as_str()?))
+}
+
+fn set_of_document(object: &Value) -> Option<SetKey> {
+    set_of(object["metadata"]["namespace"].as_str(), &labels_of(object))
+}
+
+fn replica_of_pod(pod: &PodView) -> Option<(SetKey, u32)> {
+    use coppice_api::names::{labels, parsing::parse_index};
+    let set = SetKey {
+        namespace: pod.meta.key.namespace.clone(),
+        name: pod.label(labels::PART_OF)?.clone(),
+    };
+    Some((set, parse_index(pod.label(labels::SET_REPLICA_INDEX)?)?))
+}
+
+impl World {
+    /// An empty world.
+    pub fn new(cache: Cache) -> Self {
+        let cliques = cache.kind(resource::<PodClique>(), Typed::<PodClique>::default());
+        let groups = cache.kind(
+            resource::<PodCliqueScalingGroup>(),
+            Typed::<PodCliqueScalingGroup>::default(),
+        );
+        let gangs = cache.kind(resource::<PodGang>(), Typed::<PodGang>::default());
+        let revisions = cache.kind(resource::<ControllerRevision>(), Typed::<ControllerRevision>::default());
+        let pods = cache.kind(resource::<Pod>(), PodProjection::default());
+        let services = cache.kind(resource::<Service>(), Document);
+        let autoscalers = cache.kind(resource::<HorizontalPodAutoscaler>(), Document);
+        let roles = cache.kind(resource::<Role>(), Document);
+        let role_bindings = cache.kind(resource::<RoleBinding>(), Document);
+        Self {
+            cliques_by_replica: cliques.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
+            groups_by_replica: groups.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
+            gangs_by_replica: gangs.index(|object, emit| replica_of_gang(object).into_iter().for_each(emit)),
+            pods_by_replica: pods.index(|object, emit| replica_of_pod(object).into_iter().for_each(emit)),
+            services_by_replica: services.index(|object, emit| replica_of_document(object).into_iter().for_each(emit)),
+            autoscalers_by_replica: autoscalers
+                .index(|object, emit| replica_of_document(object).into_iter().for_each(emit)),
+            revisions_by_set: revisions.index(|object, emit| {
+                set_of(object.metadata.namespace.as_deref(), object.labels())
+                    .into_iter()
+                    .for_each(emit);
+            }),
+            roles_by_set: roles.index(|object, emit| set_of_document(object).into_iter().for_each(emit)),
+            role_bindings_by_set: role_bindings
+                .index(|object, emit| set_of_document(object).into_iter().for_each(emit)),
+            sets: cache.kind(resource::<PodCliqueSet>(), Typed::<PodCliqueSet>::default()),
+            topologies: cache.kind(
+                resource::<ClusterTopologyBinding>(),
+                Typed::<ClusterTopologyBinding>::default(),
+            ),
+            cliques,
+            groups,
+            gangs,
+            revisions,
+            pods,
+            services,
+            autoscalers,
+            roles,
+            role_bindings,
+            cache,
+        }
+    }
+
+    /// Starts watching everything.
+    pub fn watch(&self, client: &Client, stop: &CancellationToken) -> Vec<tokio::task::JoinHandle<()>> {
+        let ours = reflect::Options {
+            label_selector: Some(managed_selector()),
+            ..reflect::Options::default()
+        };
+        let all = reflect::Options::default();
+        fn start<P: Projection>(
+            client: &Client,
+            kind: &Kind<P>,
+            options: &reflect::Options,
+            stop: &CancellationToken,
+        ) -> tokio::task::JoinHandle<()> {
+            tokio::spawn(reflect::reflect(
+                client.clone(),
+                kind.clone(),
+                options.clone(),
+                stop.clone(),
+            ))
+        }
+        vec![
+            start(client, &self.sets, &all, stop),
+            start(client, &self.topologies, &all, stop),
+            start(client, &self.cliques, &ours, stop),
+            start(client, &self.groups, &ours, stop),
+            start(client, &self.gangs, &ours, stop),
+            start(client, &self.pods, &ours, stop),
+            start(client, &self.services, &ours, stop),
+            start(client, &self.autoscalers, &ours, stop),
+            start(client, &self.roles, &ours, stop),
+            start(client, &self.role_bindings, &ours, stop),
+            start(client, &self.revisions, &ours, stop),
+        ]
+    }
+
+    /// Calls a function with the replica of every object that changes, and with the set of every object that
+    /// concerns a whole set.
+    pub fn on_change(&self, replica: &Arc<dyn Fn(SetKey, u32) + Send + Sync>, set: &Arc<dyn Fn(SetKey) + Send + Sync>) {
+        fn each<V>(index: &ReplicaIndex<V>, change: &Change<V>, replica: &dyn Fn(SetKey, u32))
+        where
+            V: Send + Sync + 'static,
+        {
+            let mut keys = BTreeSet::new();
+            for view in change.old.iter().chain(&change.new) {
+                index.keys_of(view, |key| {
+                    keys.insert(key);
+                });
+            }
+            keys.into_iter().for_each(|(set, index)| replica(set, index));
+        }
+        macro_rules! by_replica {
+            ($kind:ident, $index:ident) => {{
+                let (index, replica) = (self.$index.clone(), replica.clone());
+                self.$kind
+                    .on_change(move |change| each(&index, change, &*replica));
+            }};
+        }
+        by_replica!(cliques, cliques_by_replica);
+        by_replica!(groups, groups_by_replica);
+        by_replica!(gangs, gangs_by_replica);
+        by_replica!(pods, pods_by_replica);
+        by_replica!(services, services_by_replica);
+        by_replica!(autoscalers, autoscalers_by_replica);
+        let mark = set.clone();
+        self.revisions.on_change(move |change| {
+            for object in change.old.iter().chain(&change.new) {
+                if let Some(key) = set_of(object.metadata.namespace.as_deref(), object.labels()) {
+                    mark(key);
+                }
+            }
+        });
+        for kind in [&self.roles, &self.role_bindings] {
+            let mark = set.clone();
+            kind.on_change(move |change| {
+                for object in change.old.iter().chain(&change.new) {
+                    if let Some(key) = set_of_document(object) {
+                        mark(key);
+                    }
+                }
+            });
+        }
+    }
+
+    /// The set.
+    pub fn set(&self, moment: &Moment<'_>, key: &SetKey) -> Option<Arc<PodCliqueSet>> {
+        self.sets.get(
+            moment,
+            &ObjectKey {
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+            },
+        )
+    }
+
+    /// The revisions, role and role binding of a set.
+    pub fn of_set(&self, moment: &Moment<'_>, key: &SetKey) -> (Vec<ControllerRevision>, Option<Value>, Option<Value>) {
+        let revisions = self
+            .revisions_by_set
+            .get(moment, key)
+            .iter()
+            .map(|revision| revision.as_ref().clone())
+            .collect();
+        let first = |index: &Index<Value, SetKey>| index.get(moment, key).first().map(|object| object.as_ref().clone());
+        (revisions, first(&self.roles_by_set), first(&self.role_bindings_by_set))
+    }
+
+    /// The topology of this name.
+    pub fn topology(&self, moment: &Moment<'_>, name: &str) -> Option<TopologyLevels> {
+        let binding = self.topologies.get(moment, &ObjectKey::new("", name))?;
+        let keys = binding
+            .spec
+            .levels
+            .iter()
+            .map(|level| (level.domain.clone(), level.key.clone()))
+            .collect();
+        Some(TopologyLevels {
+            name: name.to_owned(),
+            keys,
+        })
+    }
+
+    /// One replica.
+    pub fn replica(&self, moment: &Moment<'_>, key: &SetKey, index: u32) -> ReplicaSnapshot {
+        let at = (key.clone(), index);
+        fn named<K: Resource>(objects: Vec<Arc<K>>) -> BTreeMap<String, Arc<K>> {
+            objects.into_iter().map(|object| (object.name_any(), object)).collect()
+        }
+        fn documents(objects: Vec<Arc<Value>>) -> BTreeMap<String, Arc<Value>> {
+            let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            objects.into_iter().map(|object| (name(&object), object)).collect()
+        }
+        ReplicaSnapshot {
+            index,
+            cliques: named(self.cliques_by_replica.get(moment, &at)),
+            groups: named(self.groups_by_replica.get(moment, &at)),
+            gangs: named(self.gangs_by_replica.get(moment, &at)),
+            pods: self
+                .pods_by_replica
+                .get(moment, &at)
+                .iter()
+                .map(|pod| (pod.meta.key.name.to_string(), Arc::new(pods::facts(pod))))
+                .collect(),
+            services: documents(self.services_by_replica.get(moment, &at)),
+            autoscalers: documents(self.autoscalers_by_replica.get(moment, &at)),
+        }
+    }
+}
