@@ -60,3 +60,81 @@ fn every_scenario_of_the_repository_parses() {
         );
     }
 }
+
+fn reference() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/README.md")).unwrap()
+}
+
+/// The examples of the reference: fenced blocks with the words after `yaml` that say what they are part of.
+fn examples() -> Vec<(String, String)> {
+    let text = reference();
+    let blocks = text
+        .split("```yaml")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap());
+    blocks
+        .map(|block| block.split_once('\n').unwrap())
+        .map(|(part, body)| (part.trim().to_owned(), body.to_owned()))
+        .collect()
+}
+
+#[test]
+fn every_example_of_the_reference_parses() {
+    let examples = examples();
+    assert!(examples.len() >= 4, "{}", examples.len());
+    for (part, body) in examples {
+        let text = match part.as_str() {
+            "" => body,
+            "step" => format!("name: example\ndescription: An example.\nsteps:\n{body}"),
+            "never" => format!(
+                "name: example\ndescription: An example.\nsteps:\n- {{name: everything is ready, wait: }}\n\
+                 - {{name: clean up, wait: }}\nnever:\n{body}"
+            ),
+            other => panic!("unknown part {other}"),
+        };
+        parse::parse(&text, Path::new("README.md")).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    }
+}
+
+/// The valid names that a mistake makes the parser list.
+fn valid_names(text: &str) -> Vec<String> {
+    let text = format!("name: a\ndescription: b\n{text}");
+    let error = parse::parse(&text, Path::new("a.yaml"))
+        .map(|scenario| scenario.name)
+        .unwrap_err()
+        .to_string();
+    let (_, names) = error.split_once("valid: ").unwrap_or_else(|| panic!("{error}"));
+    names.split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn the_reference_knows_every_word() {
+    let reference = reference();
+    for text in [
+        "nothing: 1",
+        "cluster: {nothing: 1}",
+        "never: [{nothing: 1}]",
+        "steps: [{nothing: 1}]",
+        "steps: [{expect: [{nothing: 1}]}]",
+        "steps: [{expect: [{event: {nothing: 1}}]}]",
+        "steps: [{expect: [{kind: Pod, fields: {a: {nothing: 1}}}]}]",
+        "steps: [{delete: {nothing: 1}}]",
+        "steps: [{edit: {nothing: 1}}]",
+        "steps: [{patch: {nothing: 1}}]",
+        "steps: [{scale: {nothing: 1}}]",
+        "steps: [{wait: {nothing: 1}}]",
+        "steps: [{remember: {nothing: 1}}]",
+        "steps: [{cordon: {nothing: 1}}]",
+        "steps: [{podBehaviour: {nothing: 1}}]",
+        "steps: [{podBehaviour: {all: true, set: {nothing: 1}}}]",
+        "steps: [{fails: {nothing: 1}}]",
+    ] {
+        for name in valid_names(text) {
+            let known = [format!("{name}:"), format!("`{name}`"), format!("`{name}:")];
+            assert!(
+                known.iter().any(|known| reference.contains(known)),
+                "`{name}` of {text} is not in the reference"
+            );
+        }
+    }
+}

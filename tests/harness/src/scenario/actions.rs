@@ -58,7 +58,17 @@ pub(super) struct Actor<'a> {
 }
 
 impl Actor<'_> {
+    /// Carries out an action and waits until its effect has been seen, so that no expectation looks at the time before.
     pub(super) async fn act(&mut self, action: &Action, deadline: Instant) -> Result<(), ActionError> {
+        self.carry_out(action, deadline).await?;
+        match action {
+            Action::RestartApiServer => self.catch_up(None, deadline).await,
+            Action::KillApiServer | Action::RestartOperator | Action::Wait { .. } | Action::Remember { .. } => Ok(()),
+            action => self.catch_up(Some(&action.kinds()), deadline).await,
+        }
+    }
+
+    async fn carry_out(&mut self, action: &Action, deadline: Instant) -> Result<(), ActionError> {
         match action {
             Action::Apply(manifests) => {
                 for manifest in manifests {
@@ -157,10 +167,7 @@ impl Actor<'_> {
             }
             Action::RestartOperator => Ok(self.environment.restart_operator().await?),
             Action::KillApiServer => Ok(self.environment.kill_api_server().await?),
-            Action::RestartApiServer => {
-                self.environment.restart_api_server().await?;
-                self.catch_up(deadline).await
-            }
+            Action::RestartApiServer => Ok(self.environment.restart_api_server().await?),
             Action::Wait { quiet_for: None } => Ok(()),
             Action::Wait { quiet_for: Some(time) } => loop {
                 let before = self.recorder.look(|seen| seen.changes);

@@ -3,7 +3,7 @@
 
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
-use kube::{Api, Error};
+use kube::{Api, Error, ResourceExt};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -23,28 +23,27 @@ pub(super) struct Found {
 }
 
 impl Actor<'_> {
-    /// After an outage, what was seen before proves nothing: lists everything afresh and waits until the watches agree.
-    pub(super) async fn catch_up(&self, deadline: Instant) -> Result<(), ActionError> {
+    /// What was seen before a write or an outage proves nothing about the time after it: lists the kinds afresh and waits
+    /// until the watches are as new as the lists. Without kinds, everything that is watched.
+    pub(super) async fn catch_up(&self, kinds: Option<&[KindName]>, deadline: Instant) -> Result<(), ActionError> {
         loop {
-            let before = self.recorder.look(|seen| seen.revision);
-            let mut stale = None;
-            for (scope, resource) in self.recorder.look(|seen| seen.watched.clone()) {
-                let namespace = Some(scope.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-                let target = Target {
-                    namespace: namespace.map(str::to_owned),
-                    ..Target::all(KindName {
+            let (before, watched) = self.recorder.look(|seen| (seen.revision, seen.watched.clone()));
+            let mut stale = kinds
+                .into_iter()
+                .flatten()
+                .find(|kind| !watched.keys().any(|scope| kind.covers(scope)));
+            let stale_name;
+            for (scope, resource) in &watched {
+                if kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind.covers(scope)))
+                    && !self.is_current(scope, resource, deadline).await?
+                {
+                    stale_name = KindName {
                         kind: scope.kind.clone(),
                         group: Some(scope.group.clone()),
                         version: None,
-                    })
-                };
-                let listed = self.list(&target, &resource, deadline).await?;
-                let listed: Vec<_> = listed
-                    .into_iter()
-                    .map(|found| (scope.key(&found.name), found.object))
-                    .collect();
-                if self.recorder.look(|seen| !seen.world.is_current(&scope, &listed)) {
-                    stale = Some(scope);
+                    };
+                    stale = Some(&stale_name);
+                    break;
                 }
             }
             let Some(stale) = stale else {
@@ -57,12 +56,35 @@ impl Actor<'_> {
             {
                 Ok(()) => {}
                 Err(Waited::TooLong) => {
-                    let message = format!("the watch of {} does not catch up with the API server", stale.kind);
+                    let message = format!("the watch of {stale} does not catch up with the API server");
                     return Err(ActionError::Nothing(message));
                 }
                 Err(violated) => return Err(ActionError::Waited(violated)),
             }
         }
+    }
+
+    async fn is_current(&self, scope: &Scope, resource: &Resource, deadline: Instant) -> Result<bool, ActionError> {
+        let namespace = Some(scope.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let api = self.api(resource, namespace);
+        let parameters = ListParams::default();
+        let list = persist(deadline, |_| api.list(&parameters)).await;
+        let list = list.map_err(|error| ActionError::Request {
+            what: format!("list {}", scope.kind),
+            error: Box::new(error),
+        })?;
+        let listed_at = list
+            .metadata
+            .resource_version
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default();
+        let key = |object: &DynamicObject| scope.key(&object.name_any());
+        let value = |object: DynamicObject| Some((key(&object), serde_json::to_value(object).ok()?));
+        let listed: Vec<_> = list.items.into_iter().filter_map(value).collect();
+        Ok(self.recorder.look(|seen| {
+            let seen_up_to = seen.versions.get(scope).copied();
+            seen_up_to.is_some_and(|seen_up_to| seen.world.is_current(scope, &listed, listed_at, seen_up_to))
+        }))
     }
 
     /// The resource of a kind, once the API server serves it.

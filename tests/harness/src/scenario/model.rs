@@ -246,11 +246,11 @@ impl Scenario {
         kinds.extend(self.never.iter().map(|never| target_kind(never.what.target())));
         for step in &self.steps {
             kinds.extend(step.expect.iter().map(|expectation| target_kind(&expectation.target)));
+            kinds.extend(step.action.kinds().into_iter().map(|kind| (kind, None)));
             match &step.action {
                 Action::Apply(manifests) | Action::Create(manifests) => {
                     kinds.extend(manifests.iter().filter_map(manifest_kind));
                 }
-                Action::Remember { target, .. } => kinds.extend([target_kind(target)]),
                 action => kinds.extend(action.objects().map(|objects| target_kind(&objects.target))),
             }
         }
@@ -259,6 +259,24 @@ impl Scenario {
 }
 
 impl Action {
+    /// The kinds that the action reads or writes.
+    pub fn kinds(&self) -> Vec<KindName> {
+        match self {
+            Self::Apply(manifests) | Self::Create(manifests) => manifests
+                .iter()
+                .filter_map(manifest_kind)
+                .map(|(kind, _)| kind)
+                .collect(),
+            Self::Drain(_) => ["Node", "Pod"].map(KindName::core).into(),
+            Self::Remember { target, .. } => vec![target.kind.clone()],
+            action => action
+                .objects()
+                .map(|objects| objects.target.kind.clone())
+                .into_iter()
+                .collect(),
+        }
+    }
+
     /// The existing objects the action is about.
     pub fn objects(&self) -> Option<&Objects> {
         match self {
@@ -290,7 +308,10 @@ fn target_kind(target: &Target) -> (KindName, Option<String>) {
 
 fn manifest_kind(manifest: &Value) -> Option<(KindName, Option<String>)> {
     let kind: KindName = manifest.get("kind")?.as_str()?.parse().ok()?;
-    let namespace = manifest.pointer("/metadata/namespace").and_then(Value::as_str);
+    let namespace = manifest
+        .pointer("/metadata/namespace")
+        .and_then(Value::as_str)
+        .filter(|namespace| *namespace != "${namespace}");
     Some((
         kind.with_api_version(manifest.get("apiVersion")?.as_str()?),
         namespace.map(str::to_owned),

@@ -20,7 +20,7 @@ use super::kinds::{Kinds, Resource};
 use super::never::{Never, Tracker, Violation};
 use super::target::KindName;
 use super::timeline::Timeline;
-use super::world::{Change, Scope, Verb, World};
+use super::world::{self, Change, ObjectKey, Scope, Verb, World};
 
 /// Kinds with the namespaces they are watched in; the scenario's own when none is given.
 pub(super) type WatchedKinds = BTreeSet<(KindName, Option<String>)>;
@@ -45,11 +45,12 @@ pub(super) struct Seen {
     pub(super) changes: u64,
     /// Grows whenever anything was heard.
     pub(super) revision: u64,
+    /// The newest version that each watch has delivered.
+    pub(super) versions: BTreeMap<Scope, u64>,
     /// What is watched.
     pub(super) watched: BTreeMap<Scope, Resource>,
     tracker: Tracker,
     violation: Option<Violation>,
-    synced: BTreeSet<Scope>,
 }
 
 /// Watches and remembers. Dropping it ends every watch.
@@ -84,10 +85,10 @@ impl Recorder {
             timeline: Timeline::default(),
             changes: 0,
             revision: 0,
+            versions: BTreeMap::new(),
             watched: BTreeMap::new(),
             tracker: Tracker::new(never, namespace),
             violation: None,
-            synced: BTreeSet::new(),
         };
         let shared = Arc::new(Shared {
             client,
@@ -111,7 +112,12 @@ impl Recorder {
         }
         let scopes: BTreeSet<Scope> = known.iter().filter_map(|kind| recorder.watch(kind)).collect();
         recorder
-            .wait(deadline, |seen| scopes.is_subset(&seen.synced).then_some(()))
+            .wait(deadline, |seen| {
+                scopes
+                    .iter()
+                    .all(|scope| seen.versions.contains_key(scope))
+                    .then_some(())
+            })
             .await?;
         recorder.watch_when_defined(unknown);
         Ok(recorder)
@@ -257,7 +263,7 @@ impl Shared {
     }
 
     /// Folds changes in and wakes everybody who waits.
-    fn observe(&self, fold: impl FnOnce(&mut World) -> Vec<Change>, synced: Option<&Scope>) {
+    fn observe(&self, scope: &Scope, version: Option<u64>, fold: impl FnOnce(&mut World) -> Vec<Change>) {
         {
             let mut seen = self.seen();
             let seen = &mut *seen;
@@ -277,7 +283,8 @@ impl Shared {
             if seen.violation.is_none() && !changes.is_empty() {
                 seen.violation = seen.tracker.observe(&changes, &seen.world);
             }
-            seen.synced.extend(synced.cloned());
+            let newest = seen.versions.entry(scope.clone()).or_default();
+            *newest = version.unwrap_or_default().max(*newest);
             seen.revision += 1;
         }
         self.revision.send_modify(|revision| *revision += 1);
@@ -309,14 +316,17 @@ async fn follow(shared: Arc<Shared>, resource: Resource, scope: Scope) {
             watcher::Event::Init => listed.clear(),
             watcher::Event::InitApply(object) => listed.push((scope.key(&object.name_any()), value(object))),
             watcher::Event::InitDone => {
-                let listed = std::mem::take(&mut listed);
-                shared.observe(|world| world.replace(&scope, listed), Some(&scope));
+                let listed: Vec<(ObjectKey, Value)> = std::mem::take(&mut listed);
+                let newest = listed.iter().filter_map(|(_, object)| world::version(object)).max();
+                shared.observe(&scope, newest, |world| world.replace(&scope, listed));
             }
             watcher::Event::Apply(object) => {
-                shared.observe(|world| world.apply(scope.key(&object.name_any()), value(object)), None);
+                let (key, object) = (scope.key(&object.name_any()), value(object));
+                shared.observe(&scope, world::version(&object), |world| world.apply(key, object));
             }
             watcher::Event::Delete(object) => {
-                shared.observe(|world| world.delete(&scope.key(&object.name_any())), None);
+                let (key, object) = (scope.key(&object.name_any()), value(object));
+                shared.observe(&scope, world::version(&object), |world| world.delete(&key));
             }
         }
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::matcher::Matcher;
 use super::path::FieldPath;
 use super::selector::Selector;
-use super::world::{self, ObjectKey, World};
+use super::world::{self, ObjectKey, Scope, World};
 
 /// A kind as scenarios write it: `Pod`, or `Widget.example.com` where the bare name is not unique.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +41,11 @@ impl KindName {
         self.group = Some(group.to_owned());
         self.version = Some(version.to_owned());
         self
+    }
+
+    /// Whether a watch covers this kind.
+    pub fn covers(&self, scope: &Scope) -> bool {
+        self.kind == scope.kind && self.group.as_ref().is_none_or(|group| *group == scope.group)
     }
 
     /// Whether an object is of this kind.

@@ -155,15 +155,21 @@ impl World {
             .collect()
     }
 
-    /// Whether everything that a complete list of a scope shows has been seen, in this state or a newer one, and nothing
-    /// that it lacks is still believed to exist.
-    pub fn is_current(&self, scope: &Scope, listed: &[(ObjectKey, Value)]) -> bool {
-        let known = self.objects.iter().filter(|(key, _)| scope.covers(key)).count();
-        known == listed.len()
-            && listed.iter().all(|(key, object)| {
-                self.get(key)
-                    .is_some_and(|seen| uid(seen) == uid(object) && version(seen) >= version(object))
-            })
+    /// Whether the world is at least as new as a complete list of a scope. `listed_at` is the version of the list, and
+    /// `seen_up_to` the newest version the scope's watch has delivered.
+    pub fn is_current(&self, scope: &Scope, listed: &[(ObjectKey, Value)], listed_at: u64, seen_up_to: u64) -> bool {
+        let caught_up = listed.iter().all(|(key, object)| match self.get(key) {
+            Some(seen) if uid(seen) == uid(object) => version(seen) >= version(object),
+            // Gone again since, which only a watch that is further than the list can tell.
+            _ => seen_up_to > listed_at,
+        });
+        let unlisted = |key: &ObjectKey| !listed.iter().any(|(listed, _)| listed == key);
+        let none_outlived = self
+            .objects
+            .iter()
+            .filter(|(key, _)| scope.covers(key) && unlisted(key))
+            .all(|(_, object)| version(object) > Some(listed_at));
+        caught_up && none_outlived
     }
 
     /// A complete list of a scope was seen: what is not in it is gone.
@@ -186,7 +192,7 @@ pub fn uid(object: &Value) -> Option<&str> {
 }
 
 /// The resource version of an object; those of one resource are numbers that grow.
-fn version(object: &Value) -> Option<u64> {
+pub fn version(object: &Value) -> Option<u64> {
     object
         .pointer("/metadata/resourceVersion")
         .and_then(Value::as_str)
@@ -250,29 +256,28 @@ mod tests {
     }
 
     #[test]
-    fn a_world_is_current_when_it_has_seen_all_of_a_list() {
+    fn a_world_is_current_when_it_is_at_least_as_new_as_a_list() {
         let pod = |uid: &str, version: &str| json!({"metadata": {"uid": uid, "resourceVersion": version}});
+        let one = |uid: &str, version: &str| vec![(scope().key("one"), pod(uid, version))];
         let mut world = World::default();
         world.apply(scope().key("one"), pod("1", "10"));
-        let current = |world: &World, listed: &[(ObjectKey, Value)]| world.is_current(&scope(), listed);
-        assert!(current(&world, &[(scope().key("one"), pod("1", "9"))]));
-        assert!(current(&world, &[(scope().key("one"), pod("1", "10"))]));
+        let current =
+            |listed: &[(ObjectKey, Value)], at: u64, up_to: u64| world.is_current(&scope(), listed, at, up_to);
+        assert!(current(&one("1", "9"), 9, 10));
+        assert!(current(&one("1", "10"), 12, 10));
+        assert!(!current(&one("1", "11"), 11, 10), "a newer state was not seen");
         assert!(
-            !current(&world, &[(scope().key("one"), pod("1", "11"))]),
-            "a newer state was not seen"
-        );
-        assert!(
-            !current(&world, &[(scope().key("one"), pod("2", "9"))]),
+            !current(&one("2", "11"), 11, 10),
             "another object under the name was not seen"
         );
-        assert!(!current(&world, &[]), "the end was not seen");
-        assert!(!current(
-            &world,
-            &[
-                (scope().key("one"), pod("1", "10")),
-                (scope().key("two"), pod("2", "8"))
-            ]
-        ));
+        assert!(!current(&[], 11, 10), "the deletion was not seen");
+        assert!(current(&[], 9, 10), "created after the list");
+        let two = vec![
+            (scope().key("one"), pod("1", "10")),
+            (scope().key("two"), pod("2", "8")),
+        ];
+        assert!(!current(&two, 10, 10), "the second was not seen");
+        assert!(current(&two, 10, 11), "the second was deleted after the list");
     }
 
     #[test]
