@@ -5,7 +5,7 @@
 //! from the definitions themselves, so no request is repeated to see whether something new has appeared.
 
 use crate::engine::watch::{Change, changes};
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, SelectAll, StreamExt};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta};
@@ -13,10 +13,9 @@ use kube::core::PartialObjectMeta;
 use kube::discovery::{ApiCapabilities, Discovery, Scope, verbs};
 use kube::runtime::watcher;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// An object of any kind, reduced to its metadata.
@@ -109,102 +108,110 @@ pub(crate) enum KindChange<V> {
     Objects(KindId, Change<V>),
 }
 
-/// Watches the metadata of all objects of all kinds.
-pub(crate) fn all_objects<V, F>(
-    client: Client,
-    project: F,
-    stop: CancellationToken,
-) -> BoxStream<'static, KindChange<V>>
+/// Watches the metadata of all objects of all kinds, for as long as the stream lives.
+pub(crate) fn all_objects<V, F>(client: Client, project: F) -> BoxStream<'static, KindChange<V>>
 where
     V: Send + 'static,
-    F: Fn(&KindId, ObjectMeta) -> V + Clone + Send + Sync + 'static,
+    F: Fn(&KindId, ObjectMeta) -> V + Clone + Send + 'static,
 {
-    let (sender, receiver) = mpsc::channel(1024);
-    tokio::spawn(async move {
-        let follow = Follower {
-            client,
-            project,
-            sender,
-            watches: BTreeMap::new(),
-        };
-        stop.clone().run_until_cancelled(follow.run(stop)).await;
-    });
-    futures::stream::unfold(receiver, |mut receiver| async {
-        receiver.recv().await.map(|item| (item, receiver))
+    let follower = Follower {
+        client,
+        project,
+        news: VecDeque::new(),
+        ends: BTreeMap::new(),
+        objects: SelectAll::new(),
+        definitions: None,
+    };
+    futures::stream::unfold(follower, |mut follower| async {
+        Some((follower.next().await, follower))
     })
     .boxed()
 }
 
+/// What a definition defines, and the kind itself once it is served.
+type Defined = (KindId, Option<Kind>);
+
 struct Follower<V, F> {
     client: Client,
     project: F,
-    sender: mpsc::Sender<KindChange<V>>,
-    watches: BTreeMap<KindId, CancellationToken>,
+    /// What has to be told before anything else is asked for.
+    news: VecDeque<KindChange<V>>,
+    ends: BTreeMap<KindId, CancellationToken>,
+    objects: SelectAll<BoxStream<'static, KindChange<V>>>,
+    /// None until discovery has succeeded.
+    definitions: Option<BoxStream<'static, Change<Defined>>>,
 }
 
 impl<V, F> Follower<V, F>
 where
     V: Send + 'static,
-    F: Fn(&KindId, ObjectMeta) -> V + Clone + Send + Sync + 'static,
+    F: Fn(&KindId, ObjectMeta) -> V + Clone + Send + 'static,
 {
-    async fn run(mut self, stop: CancellationToken) {
-        let mut pause = Duration::from_millis(200);
-        let kinds = loop {
-            match discover(&self.client).await {
-                Ok(kinds) => break kinds,
-                Err(error) => {
-                    tracing::debug!(%error, ?pause, "discovery failed, will try again");
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_secs(20));
-                }
+    async fn next(&mut self) -> KindChange<V> {
+        loop {
+            if let Some(news) = self.news.pop_front() {
+                return news;
             }
-        };
-        for kind in kinds.into_values() {
-            self.watch(kind, &stop).await;
+            let Some(definitions) = &mut self.definitions else {
+                for kind in discover_patiently(&self.client).await.into_values() {
+                    self.watch(kind);
+                }
+                let api: Api<DefinitionObject> = Api::all(self.client.clone());
+                self.definitions = Some(changes(api, watcher::Config::default(), DefinitionObject::into_kind));
+                continue;
+            };
+            tokio::select! {
+                biased;
+                Some(change) = definitions.next() => self.follow(change),
+                Some(change) = self.objects.next(), if !self.objects.is_empty() => return change,
+            }
         }
-        let api: Api<DefinitionObject> = Api::all(self.client.clone());
-        let mut definitions = changes(api, watcher::Config::default(), DefinitionObject::into_kind);
-        while let Some(change) = definitions.next().await {
-            match change {
-                Change::Applied((_, Some(kind))) => self.watch(kind, &stop).await,
-                Change::Applied((_, None)) | Change::ListStarted | Change::ListDone => {}
-                Change::Deleted((id, _)) => {
-                    if let Some(watch) = self.watches.remove(&id) {
-                        watch.cancel();
-                        self.tell(KindChange::Vanished(id)).await;
-                    }
+    }
+
+    fn follow(&mut self, change: Change<Defined>) {
+        match change {
+            Change::Applied((_, Some(kind))) => self.watch(kind),
+            Change::Applied((_, None)) | Change::ListStarted | Change::ListDone => {}
+            Change::Deleted((id, _)) => {
+                if let Some(end) = self.ends.remove(&id) {
+                    end.cancel();
+                    self.news.push_back(KindChange::Vanished(id));
                 }
             }
         }
     }
 
-    async fn watch(&mut self, kind: Kind, stop: &CancellationToken) {
+    fn watch(&mut self, kind: Kind) {
         let id = kind.id();
-        if !kind.watchable || kind.is_event() || self.watches.contains_key(&id) {
+        if !kind.watchable || kind.is_event() || self.ends.contains_key(&id) {
             return;
         }
-        let end = stop.child_token();
-        self.watches.insert(id.clone(), end.clone());
+        let end = CancellationToken::new();
+        self.ends.insert(id.clone(), end.clone());
         let (project, name) = (self.project.clone(), id.clone());
-        let mut objects = changes(
+        let objects = changes(
             kind.api(&self.client, ""),
             watcher::Config::default(),
             move |object: AnyMeta| project(&name, object.metadata),
         );
-        self.tell(KindChange::Appeared(kind)).await;
-        let sender = self.sender.clone();
-        tokio::spawn(end.run_until_cancelled_owned(async move {
-            while let Some(change) = objects.next().await {
-                if sender.send(KindChange::Objects(id.clone(), change)).await.is_err() {
-                    return;
-                }
-            }
-        }));
+        let objects = objects.map(move |change| KindChange::Objects(id.clone(), change));
+        self.objects.push(objects.take_until(end.cancelled_owned()).boxed());
+        self.news.push_back(KindChange::Appeared(kind));
     }
+}
 
-    async fn tell(&self, change: KindChange<V>) {
-        // Nobody listens any more only when the controller is being stopped.
-        let _ = self.sender.send(change).await;
+/// Asks until the API server answers.
+async fn discover_patiently(client: &Client) -> BTreeMap<KindId, Kind> {
+    let mut pause = Duration::from_millis(200);
+    loop {
+        match discover(client).await {
+            Ok(kinds) => return kinds,
+            Err(error) => {
+                tracing::debug!(%error, ?pause, "discovery failed, will try again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(20));
+            }
+        }
     }
 }
 
@@ -254,7 +261,7 @@ struct DefinitionCondition {
 
 impl DefinitionObject {
     /// The kind it defines, once it is served.
-    fn into_kind(self) -> (KindId, Option<Kind>) {
+    fn into_kind(self) -> Defined {
         let spec = self.spec;
         let id = KindId::new(&spec.group, &spec.names.kind);
         let established = self

@@ -30,7 +30,7 @@ const UNSEEN_OWNER_RECHECK: Duration = Duration::from_secs(10);
 
 /// Collects garbage until told to stop.
 pub(crate) async fn run(client: Client, concurrency: usize, clock: Arc<dyn Clock>, stop: CancellationToken) {
-    let events = kinds::all_objects(client.clone(), Object::from_metadata, stop.child_token());
+    let events = kinds::all_objects(client.clone(), Object::from_metadata);
     let collector = Collector {
         client,
         kinds: BTreeMap::new(),
