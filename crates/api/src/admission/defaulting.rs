@@ -3,6 +3,8 @@
 //! Fills in only what is absent (or 0 where 0 means absent), so a second pass changes nothing. Includes the defaults of
 //! the CRD's schema, so that an object that did not pass through an API server is treated alike.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::types::{CliqueStartupType, HeadlessServiceConfig, PodCliqueSet, PodCliqueTemplate};
@@ -29,8 +31,14 @@ pub fn default_pod_clique_set(set: &mut PodCliqueSet, old: Option<&PodCliqueSet>
     template
         .headless_service_config
         .get_or_insert_with(HeadlessServiceConfig::default);
+    let stored_cliques = old.map_or(&[][..], |old| &old.spec.template.cliques);
+    let minimums = stored_cliques
+        .iter()
+        .map(|clique| (clique.name.as_str(), clique.spec.min_available));
+    let minimums: BTreeMap<&str, Option<i32>> = minimums.collect();
     for clique in &mut template.cliques {
-        default_clique(clique, old);
+        let stored = minimums.get(clique.name.as_str()).copied().flatten();
+        default_clique(clique, stored);
     }
     for group in &mut template.pod_clique_scaling_groups {
         let replicas = *group.replicas.get_or_insert(1);
@@ -41,22 +49,13 @@ pub fn default_pod_clique_set(set: &mut PodCliqueSet, old: Option<&PodCliqueSet>
     }
 }
 
-fn default_clique(clique: &mut PodCliqueTemplate, old: Option<&PodCliqueSet>) {
+fn default_clique(clique: &mut PodCliqueTemplate, stored_minimum: Option<i32>) {
     let spec = &mut clique.spec;
     if spec.replicas == 0 {
         spec.replicas = 1;
     }
-    if spec.min_available.is_none() {
-        let stored = old.and_then(|old| {
-            old.spec
-                .template
-                .cliques
-                .iter()
-                .find(|stored| stored.name == clique.name)
-        });
-        let stored = stored.and_then(|stored| stored.spec.min_available);
-        spec.min_available = Some(stored.unwrap_or(spec.replicas));
-    }
+    spec.min_available
+        .get_or_insert(stored_minimum.unwrap_or(spec.replicas));
     if let Some(config) = &mut spec.auto_scaling_config {
         config.min_replicas.get_or_insert(spec.replicas);
     }

@@ -64,7 +64,7 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Outcome) {
                 let detail = "name at least one clique in childCliqueNames, or remove the filter to share with all";
                 found.errors.push(FieldError::required(at.clone(), detail));
             }
-            let known = |name: &str| group.clique_names.iter().any(|member| member == name);
+            let known = |name: &str| subject.group_of(name).is_some_and(|of| of.name == group.name);
             names(
                 &at.field("childCliqueNames"),
                 &filter.child_clique_names,
@@ -126,11 +126,7 @@ fn entries(subject: &Subject<'_>, path: &FieldPath, list: &[ResourceSharing], ow
                 .errors
                 .push(FieldError::too_long(at, &sharing.name, overrun.to_string()));
         }
-        let inline = subject
-            .template
-            .resource_claim_templates
-            .iter()
-            .any(|template| !template.name.is_empty() && template.name == sharing.name);
+        let inline = subject.has_claim_template(&sharing.name);
         let namespace = sharing.namespace.as_deref().unwrap_or("");
         if inline && !namespace.is_empty() {
             let detail =

@@ -1,7 +1,7 @@
 //! A set under validation: its parts with their paths, and who belongs to whom.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::names::limits::{GENERATED_SUFFIX_LENGTH, LABEL_LENGTH};
 use crate::types::{PodCliqueScalingGroupConfig, PodCliqueSet, PodCliqueSetTemplate, PodCliqueTemplate};
@@ -15,6 +15,7 @@ pub(super) struct Subject<'a> {
     cliques: BTreeMap<&'a str, usize>,
     groups: BTreeMap<&'a str, usize>,
     group_of: BTreeMap<&'a str, usize>,
+    claim_templates: BTreeSet<&'a str>,
 }
 
 impl<'a> Subject<'a> {
@@ -32,12 +33,17 @@ impl<'a> Subject<'a> {
                 group_of.entry(clique.as_str()).or_insert(index);
             }
         }
+        let claim_templates = template
+            .resource_claim_templates
+            .iter()
+            .map(|template| template.name.as_str());
         Self {
             set,
             template,
             cliques,
             groups,
             group_of,
+            claim_templates: claim_templates.collect(),
         }
     }
 
@@ -76,6 +82,11 @@ impl<'a> Subject<'a> {
         self.group_of
             .get(clique)
             .map(|index| &self.template.pod_clique_scaling_groups[*index])
+    }
+
+    /// Whether the set has an inline claim template of this name.
+    pub(super) fn has_claim_template(&self, name: &str) -> bool {
+        !name.is_empty() && self.claim_templates.contains(name)
     }
 
     /// The name that the set has, or will have: a generated one stands in with as many characters.
