@@ -189,6 +189,8 @@ fn words_are_not_run_together() {
                 json!(["a b"]),
                 json!(["a", "b"]),
                 json!(["ab"]),
+                json!(["ab", "c"]),
+                json!(["a", "bc"]),
                 json!(["a", "b", ""]),
                 json!([""]),
             ]);
