@@ -1,14 +1,15 @@
-//! Documents made from the structural schemas of our kinds.
+//! Documents made from the structural schemas of CustomResourceDefinitions.
 
 use serde_json::{Map, Value, json};
 
-/// The schema of a kind's objects.
-pub fn schema_of(kind: &str) -> Value {
-    let definitions = coppice_api::crd::all();
-    let definition = definitions
+/// The schema of a kind's objects, in some set of definitions.
+pub fn schema_of(kind: &str, definitions: &[Value]) -> Value {
+    let mut found = definitions
         .iter()
-        .find(|definition| definition["spec"]["names"]["kind"] == kind);
-    let definition = definition.unwrap_or_else(|| panic!("there is no definition of {kind}"));
+        .filter(|definition| definition["spec"]["names"]["kind"] == kind);
+    let definition = found
+        .next()
+        .unwrap_or_else(|| panic!("there is no definition of {kind}"));
     let mut schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
     let group = definition["spec"]["group"].as_str().expect("a definition has a group");
     schema["properties"]["apiVersion"]["enum"] = json!([format!("{group}/v1alpha1")]);

@@ -113,9 +113,10 @@ fn refusal(text: &str) -> Option<Refusal> {
     })
 }
 
-/// For every kind of the reference: a document with all fields, and the same with an unknown field in every object, which
-/// both sets must prune alike.
-pub fn generated() -> Vec<Manifest> {
+/// For every kind of the reference: a document with all fields; the same with an unknown field in every object, which both
+/// sets must prune alike; and with every field left out that has a default, which both must fill in alike.
+/// Made from either set, so that neither hides what it lacks.
+pub fn generated(source: &str, definitions: &[Value]) -> Vec<Manifest> {
     let kinds = [
         "PodCliqueSet",
         "PodClique",
@@ -124,7 +125,7 @@ pub fn generated() -> Vec<Manifest> {
         "PodGang",
     ];
     let manifests = kinds.into_iter().flat_map(|kind| {
-        let schema = documents::schema_of(kind);
+        let schema = documents::schema_of(kind, definitions);
         let mut full = documents::full(&schema);
         without_pack_domain(&mut full);
         let mut littered = full.clone();
@@ -133,9 +134,10 @@ pub fn generated() -> Vec<Manifest> {
                 littered.pointer_mut(&pointer).expect("the object exists")["fieldOfTomorrow"] = json!({ "deep": [1] });
             }
         }
-        let minimal = minimal(&schema);
-        [("full", full), ("littered", littered), ("minimal", minimal)].map(|(name, document)| Manifest {
-            name: format!("{name}-{}", kind.to_lowercase()),
+        let mut bare = full.clone();
+        without_defaults(&mut bare, &schema);
+        [("full", full), ("littered", littered), ("bare", bare)].map(|(name, document)| Manifest {
+            name: format!("{name}-{}-from-{source}", kind.to_lowercase()),
             documents: vec![document],
             verdict: Verdict::Accepted,
         })
@@ -155,27 +157,19 @@ fn without_pack_domain(document: &mut Value) {
     }
 }
 
-/// Only what is required and has no default, so that every default shows in what is stored.
-fn minimal(schema: &Value) -> Value {
-    let mut document = documents::full(schema);
-    prune_optional(&mut document, schema);
-    document
-}
-
-fn prune_optional(document: &mut Value, schema: &Value) {
+fn without_defaults(document: &mut Value, schema: &Value) {
     match document {
         Value::Object(map) => {
-            let required = schema["required"].as_array().cloned().unwrap_or_default();
-            let is_kept = |name: &String| {
-                let has_default = schema["properties"][name].get("default").is_some();
-                schema["properties"].get(name).is_none() || (required.iter().any(|other| other == name) && !has_default)
-            };
-            map.retain(|name, _| is_kept(name));
+            map.retain(|name, _| schema["properties"][name.as_str()].get("default").is_none());
             for (name, value) in map {
-                prune_optional(value, &schema["properties"][name.as_str()]);
+                without_defaults(value, &schema["properties"][name.as_str()]);
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(|item| prune_optional(item, &schema["items"])),
+        Value::Array(list) => {
+            for item in list {
+                without_defaults(item, &schema["items"]);
+            }
+        }
         _ => {}
     }
 }

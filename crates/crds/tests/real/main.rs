@@ -97,6 +97,7 @@ async fn ours_and_the_reference_store_and_refuse_the_same() {
     let reference = reference();
     let mut manifests = manifests();
     if let Some(directory) = &reference {
+        manifests.extend(corpus::generated("reference", &definitions_in(directory)));
         let samples = directory.join("../grove-samples");
         manifests.extend(if samples.is_dir() {
             corpus::read(&samples, |_, _| Verdict::Open)
@@ -183,7 +184,7 @@ fn definitions_in(directory: &Path) -> Vec<Value> {
 fn manifests() -> Vec<Manifest> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/corpus");
     let mut manifests = corpus::with_verdicts(&corpus);
-    manifests.extend(corpus::generated());
+    manifests.extend(corpus::generated("ours", &coppice_api::crd::all()));
     manifests
 }
 
