@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use coppice_harness::control_plane::{Assets, ControlPlane, Options};
-use coppice_harness::scenario::environment::{Offers, RealEnvironment};
+use coppice_harness::scenario::environment::RealEnvironment;
 use coppice_harness::scenario::model::{Place, Scenario};
 use coppice_harness::scenario::parse;
 use coppice_harness::scenario::run::{Progress, run};
@@ -37,16 +37,7 @@ impl Pool {
             if !alone {
                 shared.insert(options.clone(), Arc::clone(&control_plane));
             }
-            let offers = Offers {
-                controller_manager: options.controller_manager,
-                scheduler: options.scheduler,
-                operator: false,
-                api_server_restart: alone,
-            };
-            let environment = RealEnvironment {
-                control_plane: &control_plane,
-                offers,
-            };
+            let environment = RealEnvironment::new(&control_plane, None, alone);
             run(scenario, &environment, &|progress| show(&progress))
                 .await
                 .map_err(|failure| Failed::from(failure.to_string()))

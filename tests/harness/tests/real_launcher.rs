@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use coppice_harness::control_plane::{ControlPlane, Options};
-use coppice_harness::scenario::environment::{AnyCluster, Environment, Offers, RealEnvironment};
+use coppice_harness::control_plane::{Assets, ControlPlane, Options};
+use coppice_harness::scenario::environment::{AnyCluster, Environment, RealEnvironment};
 use coppice_harness::scenario::parse;
 use coppice_harness::scenario::run::{Failure, run};
 
@@ -83,10 +83,7 @@ async fn failures_say_what_was_expected_what_is_there_and_what_happened() {
     let control_plane = ControlPlane::start(&options)
         .await
         .unwrap_or_else(|error| panic!("{error}"));
-    let environment = RealEnvironment {
-        control_plane: &control_plane,
-        offers: Offers::default(),
-    };
+    let environment = RealEnvironment::new(&control_plane, None, false);
 
     // An expectation that does not come true.
     let failure = fail(
@@ -192,4 +189,40 @@ steps:
         written.contains("\"resource\":\"configmaps\""),
         "flags for the API server are passed on"
     );
+}
+
+/// A stand-in for an operator: each life of it leaves one object behind and then does nothing.
+const OPERATOR: &str = r#""$0" create --namespace default --filename - <<END
+{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "life-", "labels": {"app": "operator"}}}
+END
+exec sleep 600"#;
+
+#[tokio::test]
+async fn the_operator_can_be_restarted_by_a_scenario() {
+    let assets = Assets::from_environment().unwrap_or_else(|error| panic!("{error}"));
+    let kubectl = assets
+        .program("kubectl")
+        .unwrap_or_else(|error| panic!("{error}"))
+        .display()
+        .to_string();
+    let control_plane = ControlPlane::start(&Options::default())
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    let arguments = ["-c".to_owned(), OPERATOR.to_owned(), kubectl];
+    let operator = control_plane
+        .start_companion("operator", Path::new("/bin/sh"), &arguments)
+        .unwrap();
+    let environment = RealEnvironment::new(&control_plane, Some(&operator), false);
+    let text = "name: restart
+description: The operator lives twice.
+cluster: {operator: true}
+steps:
+  - name: first life
+    expect: [{kind: ConfigMap, namespace: default, selector: app=operator, count: 1}]
+  - restartOperator:
+    expect: [{kind: ConfigMap, namespace: default, selector: app=operator, count: 2}]
+";
+    let scenario = parse::parse(text, Path::new("restart.yaml")).unwrap_or_else(|error| panic!("{error}"));
+    let result = run(&scenario, &environment, &|_| {}).await;
+    result.unwrap_or_else(|failure| panic!("{failure}\n{}", operator.log_tail()));
 }

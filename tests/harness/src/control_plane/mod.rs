@@ -7,6 +7,7 @@
 
 mod assets;
 mod certificates;
+mod companion;
 mod flags;
 mod guard;
 mod program;
@@ -20,6 +21,7 @@ use http::{Request, Uri};
 use kube::{Client, Config};
 
 pub use assets::{ASSETS_VARIABLE, Assets, Versions};
+pub use companion::Companion;
 
 use crate::client::{self, ClientError};
 use certificates::Certificates;
@@ -127,6 +129,7 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     client: Client,
     versions: Versions,
+    options: Options,
 }
 
 impl ControlPlane {
@@ -165,13 +168,20 @@ impl ControlPlane {
         let [etcd_port, peer_port, api_port, manager_port, scheduler_port] = ports;
 
         let etcd_arguments = flags::etcd(data, etcd_port, peer_port);
-        let mut etcd = Program::spawn("etcd", &assets.program("etcd")?, &etcd_arguments, data, &guard)?;
+        let mut etcd = Program::spawn("etcd", &assets.program("etcd")?, &etcd_arguments, &[], data, &guard)?;
         let etcd_client = probe_client(&format!("http://127.0.0.1:{etcd_port}"))?;
         etcd.wait_ready(|| probe(&etcd_client, "/health")).await?;
 
         let api_server_path = assets.program("kube-apiserver")?;
         let api_server_arguments = flags::api_server(data, &certificates, etcd_port, api_port, options);
-        let mut api_server = Program::spawn("kube-apiserver", &api_server_path, &api_server_arguments, data, &guard)?;
+        let mut api_server = Program::spawn(
+            "kube-apiserver",
+            &api_server_path,
+            &api_server_arguments,
+            &[],
+            data,
+            &guard,
+        )?;
         let kubeconfig_path = data.join("kubeconfig");
         std::fs::write(&kubeconfig_path, kubeconfig(&certificates, api_port).to_string()).map_err(|source| {
             ControlPlaneError::Files {
@@ -193,7 +203,7 @@ impl ControlPlane {
                 "kube-scheduler" => flags::scheduler(data, &kubeconfig, port, options),
                 _ => flags::controller_manager(data, &certificates, &kubeconfig, port, options),
             };
-            let mut program = Program::spawn(name, &assets.program(name)?, &arguments, data, &guard)?;
+            let mut program = Program::spawn(name, &assets.program(name)?, &arguments, &[], data, &guard)?;
             let follower_client = probe_client(&format!("https://127.0.0.1:{port}"))?;
             program.wait_ready(|| probe(&follower_client, "/healthz")).await?;
             followers.push(program);
@@ -209,6 +219,7 @@ impl ControlPlane {
             kubeconfig,
             client,
             versions,
+            options: options.clone(),
             directory,
         })
     }
@@ -233,6 +244,29 @@ impl ControlPlane {
         &self.versions
     }
 
+    /// What it was started with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Starts a further program, such as the operator under test, with `KUBECONFIG` set to this control plane. Its log is
+    /// kept beside the others, and it ends with the value returned.
+    pub fn start_companion(
+        &self,
+        name: &'static str,
+        program: &Path,
+        arguments: &[String],
+    ) -> Result<Companion, ControlPlaneError> {
+        Companion::start(
+            name,
+            program,
+            arguments,
+            &self.kubeconfig,
+            self.directory.path(),
+            &self.guard,
+        )
+    }
+
     /// Kills the API server as a crash would: no farewell to its clients. Its data and port stay.
     pub fn kill_api_server(&self) -> Result<(), ControlPlaneError> {
         let mut program = self.api_server().take().ok_or(ControlPlaneError::Already("down"))?;
@@ -247,7 +281,14 @@ impl ControlPlane {
         }
         let data = self.directory.path();
         let arguments = &self.api_server_arguments;
-        let mut program = Program::spawn("kube-apiserver", &self.api_server_path, arguments, data, &self.guard)?;
+        let mut program = Program::spawn(
+            "kube-apiserver",
+            &self.api_server_path,
+            arguments,
+            &[],
+            data,
+            &self.guard,
+        )?;
         program.wait_ready(|| probe(&self.client, "/readyz")).await?;
         *self.api_server() = Some(program);
         Ok(())

@@ -35,6 +35,7 @@ impl Program {
         name: &'static str,
         path: &Path,
         arguments: &[String],
+        environment: &[(String, String)],
         directory: &Path,
         guard: &Guard,
     ) -> Result<Self, ControlPlaneError> {
@@ -46,6 +47,7 @@ impl Program {
         };
         let child = Command::new(path)
             .args(arguments)
+            .envs(environment.iter().cloned())
             .current_dir(directory)
             .stdin(Stdio::null())
             .stdout(open().map_err(files)?)
@@ -139,7 +141,7 @@ mod tests {
     fn shell(script: &str, directory: &Path) -> Program {
         let arguments = ["-c".to_owned(), script.to_owned()];
         let guard = Guard::start(directory).unwrap();
-        Program::spawn("shell", Path::new("/bin/sh"), &arguments, directory, &guard).unwrap()
+        Program::spawn("shell", Path::new("/bin/sh"), &arguments, &[], directory, &guard).unwrap()
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! Where a scenario runs: what differs between control planes, behind one trait. Everything else a scenario does goes
-//! through the API and is the same everywhere.
+//! through the API and is the same everywhere. A new control plane has to say its name, hand out a client and tell what
+//! it offers; the rest has defaults.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use kube::Client;
 
 use super::model::{NodeGroup, Scenario};
 use crate::client::{self, ClientError};
-use crate::control_plane::{ControlPlane, ControlPlaneError};
+use crate::control_plane::{Companion, ControlPlane, ControlPlaneError};
 
 /// What an environment has beside an API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,8 +55,11 @@ pub trait Environment: Send + Sync {
     /// What it has.
     fn offers(&self) -> Offers;
 
-    /// Starts simulated nodes for one scenario.
-    async fn start_nodes(&self, group: &NodeGroup) -> Result<Box<dyn Nodes>, EnvironmentError>;
+    /// Starts simulated nodes for one scenario: kubelets as clients of this API server, unless the environment already
+    /// simulates enough nodes.
+    async fn start_nodes(&self, group: &NodeGroup) -> Result<Box<dyn Nodes>, EnvironmentError> {
+        super::nodes::start(self.client(), group).await
+    }
 
     /// Kills the API server without farewell.
     async fn kill_api_server(&self) -> Result<(), EnvironmentError> {
@@ -110,10 +114,21 @@ pub fn lacking(scenario: &Scenario, offers: Offers) -> Option<&'static str> {
 
 /// The real control plane of this crate's launcher.
 pub struct RealEnvironment<'a> {
-    /// The running control plane.
-    pub control_plane: &'a ControlPlane,
-    /// What it was started with.
-    pub offers: Offers,
+    control_plane: &'a ControlPlane,
+    operator: Option<&'a Companion>,
+    alone: bool,
+}
+
+impl<'a> RealEnvironment<'a> {
+    /// Offers what the control plane was started with. Only one that nobody shares should be `alone`: its API server
+    /// may be killed.
+    pub fn new(control_plane: &'a ControlPlane, operator: Option<&'a Companion>, alone: bool) -> Self {
+        Self {
+            control_plane,
+            operator,
+            alone,
+        }
+    }
 }
 
 #[async_trait]
@@ -128,11 +143,12 @@ impl Environment for RealEnvironment<'_> {
     }
 
     fn offers(&self) -> Offers {
-        self.offers
-    }
-
-    async fn start_nodes(&self, group: &NodeGroup) -> Result<Box<dyn Nodes>, EnvironmentError> {
-        super::nodes::start(self.client(), group).await
+        Offers {
+            controller_manager: self.control_plane.options().controller_manager,
+            scheduler: self.control_plane.options().scheduler,
+            operator: self.operator.is_some(),
+            api_server_restart: self.alone,
+        }
     }
 
     async fn kill_api_server(&self) -> Result<(), EnvironmentError> {
@@ -141,6 +157,13 @@ impl Environment for RealEnvironment<'_> {
 
     async fn restart_api_server(&self) -> Result<(), EnvironmentError> {
         Ok(self.control_plane.restart_api_server().await?)
+    }
+
+    async fn restart_operator(&self) -> Result<(), EnvironmentError> {
+        let operator = self
+            .operator
+            .ok_or_else(|| self.not_offered("restarting the operator"))?;
+        Ok(operator.restart()?)
     }
 }
 
@@ -184,10 +207,6 @@ impl Environment for AnyCluster {
             operator: true,
             api_server_restart: false,
         }
-    }
-
-    async fn start_nodes(&self, group: &NodeGroup) -> Result<Box<dyn Nodes>, EnvironmentError> {
-        super::nodes::start(self.client(), group).await
     }
 }
 
