@@ -27,7 +27,7 @@ const fn number(name: &'static str, path: &'static str) -> Column {
 struct Extras {
     description: &'static str,
     columns: Vec<Column>,
-    /// Columns that only `-o wide` shows, and the position in front of which they stand.
+    /// Names of the columns that only `-o wide` shows.
     wide: &'static [&'static str],
     scale_selector: Option<&'static str>,
     rules: Option<Value>,

@@ -149,7 +149,7 @@ fn yaml_files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Without empty lists and maps; absent ones mean the same, except that an empty pod specification stays one.
+/// Without empty lists and maps: for the API an absent one means the same.
 fn without_empty(document: &mut Value) {
     let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty) || *value == json!({});
     match document {
