@@ -1,2 +1,75 @@
-//! The coppice binary.
-fn main() {}
+//! The `coppice` binary: one program with subcommands for people, for clusters and for laptops.
+#![allow(clippy::print_stdout, reason = "printing is what a command line is for")]
+
+mod client;
+mod crds;
+mod demo;
+mod embedded;
+mod lint;
+mod manifests;
+mod operator;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Gangs of pods for multi-node AI inference on Kubernetes.
+///
+/// Coppice runs PodCliqueSets: whole serving systems whose pods are placed together, started in order, scaled as units
+/// and updated without restarting a model by accident. Try it without a cluster: coppice demo
+#[derive(Parser)]
+#[command(name = "coppice", version, propagate_version = true, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// A guided tour on an embedded cluster: no cluster, no Docker, no Go
+    Demo(demo::Demo),
+    /// Start an embedded cluster with simulated nodes and the operator, for use with kubectl
+    Up(up::Up),
+    /// Print or install the CustomResourceDefinitions
+    Crds(crds::Crds),
+    /// Check manifests as admission would, without a cluster
+    Lint(lint::Lint),
+    /// Run the operator on the cluster of the current kubeconfig, or in a pod
+    Operator(operator::Operator),
+    /// Print the completion script of a shell
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        Command::Demo(demo) => demo.run().await,
+        Command::Up(up) => up.run().await,
+        Command::Crds(crds) => crds.run().await,
+        Command::Lint(lint) => lint.run(),
+        Command::Operator(operator) => operator.run().await,
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "coppice", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,6 +1,7 @@
 //! Sends the requests of a case and keeps the raw answers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures::StreamExt;
@@ -28,6 +29,9 @@ pub struct Answer {
 
 /// Headers that are compared. The rest differs between any two servers (dates, audit ids, lengths).
 const COMPARED_HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
+
+/// No request of the corpus takes longer, watches included; one that does would hang the whole run.
+const LONGEST_ANSWER: Duration = Duration::from_secs(40);
 
 /// Runs a case in a fresh namespace and returns the answers to its steps, silent ones left out.
 pub async fn run(client: &Client, case: &Case) -> Result<Vec<Answer>> {

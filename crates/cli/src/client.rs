@@ -1,0 +1,42 @@
+//! A client of the cluster that a kubeconfig names.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use coppice_runtime::layers;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+/// Which cluster.
+#[derive(clap::Args, Clone, Default)]
+pub(crate) struct Cluster {
+    /// The kubeconfig file; KUBECONFIG, the usual place or the pod's own account when not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context in the kubeconfig; the current one when not given
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+impl Cluster {
+    /// A client without retries: what is retried is decided where it is known whether it is still wanted.
+    pub(crate) async fn client(&self, options: &layers::Options) -> Result<Client> {
+        let config = self.config().await?;
+        layers::client(config, options).context("the kubeconfig cannot be used")
+    }
+
+    async fn config(&self) -> Result<Config> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        match &self.kubeconfig {
+            Some(file) => {
+                let kubeconfig =
+                    Kubeconfig::read_from(file).with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
+                Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+            }
+            None if self.context.is_some() => Ok(Config::from_kubeconfig(&options).await?),
+            None => Config::infer().await.context(
+                "no cluster: give --kubeconfig, set KUBECONFIG, or start an embedded cluster with `coppice up`",
+            ),
+        }
+    }
+}

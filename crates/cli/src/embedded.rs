@@ -1,0 +1,89 @@
+//! An embedded cluster: API server, simulated nodes and controllers, CRDs and operator in this process.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use coppice_apiserver::{ApiServer, Certificates, Serving, Tls};
+use coppice_cluster::behaviour::PodBehaviour;
+use coppice_cluster::profile::NodeProfile;
+use coppice_cluster::{Options as ClusterOptions, SimulatedCluster};
+use coppice_core::settings::Settings;
+use coppice_crds::{InstallOptions, install};
+use coppice_operator::{Operator, Options as OperatorOptions};
+use kube::Client;
+use tokio::net::TcpListener;
+
+/// What an embedded cluster is like.
+pub(crate) struct EmbeddedOptions {
+    pub(crate) profile: NodeProfile,
+    pub(crate) nodes: u32,
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) kubeconfig: Option<PathBuf>,
+    pub(crate) behaviour: PodBehaviour,
+}
+
+/// A running embedded cluster.
+pub(crate) struct Embedded {
+    /// A client inside the process.
+    pub(crate) client: Client,
+    pub(crate) cluster: SimulatedCluster,
+    operator: Operator,
+    serving: Option<Serving>,
+}
+
+impl Embedded {
+    /// Starts everything, and returns when it is ready for use.
+    pub(crate) async fn start(options: EmbeddedOptions) -> Result<Self> {
+        let server = ApiServer::builder().build();
+        let client = Client::new(server.service(), "default");
+        let serving = match options.listen {
+            Some(address) => {
+                let listener = TcpListener::bind(address)
+                    .await
+                    .with_context(|| format!("cannot listen on {address}; choose another address with --listen"))?;
+                let certificates = Certificates::generate(&[]).context("cannot make certificates")?;
+                let serving = server.serve(listener, Tls::On(Arc::new(certificates)))?;
+                if let Some(file) = &options.kubeconfig {
+                    write_private(file, &serving.kubeconfig())?;
+                }
+                Some(serving)
+            }
+            None => None,
+        };
+        install(client.clone(), &InstallOptions::default(), |_| {}).await.context("installing the CRDs")?;
+        let nodes = ClusterOptions::default().nodes(options.profile, options.nodes).behaviour(options.behaviour);
+        let cluster = SimulatedCluster::start(client.clone(), nodes).await.context("starting the simulated nodes")?;
+        let settings = Settings { topology_aware: true, ..Settings::default() };
+        let operator =
+            Operator::start(client.clone(), OperatorOptions { settings, ..OperatorOptions::default() }).await;
+        Ok(Self { client, cluster, operator, serving })
+    }
+
+    /// The address for clients outside this process.
+    pub(crate) fn url(&self) -> Option<String> {
+        self.serving.as_ref().map(Serving::url)
+    }
+
+    /// Stops everything, clients of the API server first.
+    pub(crate) async fn stop(self) {
+        self.operator.stop().await;
+        self.cluster.stop().await;
+        if let Some(serving) = self.serving {
+            serving.stop().await;
+        }
+    }
+}
+
+/// Writes a file that only its owner may read: it holds a key.
+fn write_private(file: &Path, text: &str) -> Result<()> {
+    use std::io::Write;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut handle = options.open(file).with_context(|| format!("cannot write the kubeconfig {}", file.display()))?;
+    handle.write_all(text.as_bytes())?;
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! `coppice up`: an embedded cluster for use with kubectl, until Ctrl-C.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use coppice_cluster::behaviour::PodBehaviour;
+use coppice_cluster::profile::NodeProfile;
+
+use crate::embedded::{Embedded, EmbeddedOptions};
+
+/// Start an embedded cluster with simulated nodes and the operator, for use with kubectl.
+///
+/// Runs until Ctrl-C. Everything is in memory and gone afterwards.
+#[derive(Args)]
+pub(crate) struct Up {
+    /// The kind of nodes: small, h100 or gb200-nvl72
+    #[arg(long, default_value = "gb200-nvl72", value_name = "NAME")]
+    profile: NodeProfile,
+    /// The number of nodes
+    #[arg(long, default_value_t = 36, value_name = "N")]
+    nodes: u32,
+    /// The address for kubectl; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Where to write the kubeconfig
+    #[arg(long, default_value = "coppice.kubeconfig", value_name = "FILE")]
+    kubeconfig: PathBuf,
+}
+
+impl Up {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        let file = self.kubeconfig.clone();
+        let embedded = Embedded::start(EmbeddedOptions {
+            profile: self.profile,
+            nodes: self.nodes,
+            listen: Some(self.listen),
+            kubeconfig: Some(self.kubeconfig),
+            behaviour: PodBehaviour::default(),
+        })
+        .await?;
+        println!("An embedded cluster of {} {} nodes is up at {}.", self.nodes, self.profile.name(), embedded.url().unwrap_or_default());
+        println!();
+        println!("  export KUBECONFIG={}", std::path::absolute(&file).unwrap_or(file).display());
+        println!("  kubectl get nodes");
+        println!("  kubectl apply --server-side -f examples/disaggregated.yaml");
+        println!("  kubectl get podcliquesets,podcliques,podgangs,pods");
+        println!();
+        println!("Ctrl-C ends it; nothing is kept.");
+        tokio::signal::ctrl_c().await?;
+        println!("stopping");
+        embedded.stop().await;
+        Ok(ExitCode::SUCCESS)
+    }
+}
