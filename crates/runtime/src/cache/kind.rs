@@ -167,8 +167,8 @@ impl<P: Projection> Kind<P> {
         &self.shared.resource
     }
 
-    /// Adds an index: `extract` calls its second argument with each index key of a view. What is held is indexed at
-    /// once.
+    /// Adds an index: `extract`, a pure function, calls its second argument with each index key of a view. What is
+    /// held is indexed at once.
     pub fn index<K>(&self, extract: impl Fn(&P::View, &mut dyn FnMut(K)) + Send + Sync + 'static) -> Index<P::View, K>
     where
         K: Ord + Clone + Send + Sync + 'static,

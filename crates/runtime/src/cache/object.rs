@@ -67,6 +67,20 @@ pub struct Meta {
     pub version: Version,
 }
 
+impl Meta {
+    /// The identity of a typed object that a server returned; `None` when it has no name, uid or numeric version.
+    #[must_use]
+    pub fn of(object: &impl kube::Resource) -> Option<Self> {
+        let metadata = object.meta();
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        Some(Self {
+            key: ObjectKey::new(namespace, metadata.name.as_deref()?),
+            uid: metadata.uid.as_deref()?.into(),
+            version: Version::parse(metadata.resource_version.as_deref()?)?,
+        })
+    }
+}
+
 /// Why an object on the wire could not be taken into the cache.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {

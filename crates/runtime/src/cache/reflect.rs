@@ -29,6 +29,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -91,6 +92,9 @@ impl Default for Options {
 /// How much later than the server should have ended a silent watch it is given up as dead.
 const SILENCE_MARGIN: Duration = Duration::from_secs(5);
 
+/// A watch that lasted so long was a good one.
+const STEADY: Duration = Duration::from_secs(1);
+
 enum Interrupted {
     /// The server no longer knows the version we stand at.
     Expired,
@@ -110,6 +114,7 @@ pub async fn reflect<P: Projection>(client: Client, kind: Kind<P>, options: Opti
         options,
         random,
         failures: 0,
+        listed: false,
     };
     stop.run_until_cancelled_owned(reflector.run()).await;
 }
@@ -121,33 +126,43 @@ struct Reflector<P: Projection> {
     options: Options,
     random: ChaCha8Rng,
     failures: u32,
+    /// Whether there is a state to watch from.
+    listed: bool,
 }
 
 impl<P: Projection> Reflector<P> {
     async fn run(mut self) {
-        let mut listed = false;
         loop {
-            let result = if listed {
-                self.watch().await
+            let (resuming, begun) = (self.listed, Instant::now());
+            let result = if resuming {
+                self.stream(StreamFrom::Here).await
             } else {
                 self.first_state().await
             };
+            let steady = begun.elapsed() >= STEADY;
+            if resuming && steady {
+                self.failures = 0;
+            }
             match result {
-                Ok(()) => listed = true,
+                // A server that ends each watch at once must not be asked again without a pause.
+                Ok(()) if resuming && !steady => self.pause().await,
+                Ok(()) => {}
                 Err(Interrupted::Expired) => {
                     debug!(resource = self.resource(), "the watch expired, listing again");
                     self.kind.count("relists");
-                    // A list that itself expires has failed, and must not be repeated without a pause.
-                    if !listed {
+                    self.listed = false;
+                    // At once when the watch was steady before; a watch that expires again and again is paused.
+                    if self.failures == 0 {
+                        self.failures = 1;
+                    } else {
                         self.pause().await;
                     }
-                    listed = false;
                 }
                 Err(Interrupted::Refused(reason)) => {
-                    warn!(
-                        resource = self.resource(),
-                        reason, "no streaming list, falling back to pages"
-                    );
+                    warn!(resource = self.resource(), reason, "refused, listing in pages");
+                    if self.options.strategy == ListStrategy::Paged {
+                        self.pause().await;
+                    }
                     self.options.strategy = ListStrategy::Paged;
                 }
                 Err(Interrupted::Failed(reason)) => {
@@ -214,10 +229,6 @@ impl<P: Projection> Reflector<P> {
         }
     }
 
-    async fn watch(&mut self) -> Result<(), Interrupted> {
-        self.stream(StreamFrom::Here).await
-    }
-
     /// One watch request to its end. An end is normal: the caller resumes.
     async fn stream(&mut self, from: StreamFrom) -> Result<(), Interrupted> {
         let (version, mut starting) = match from {
@@ -272,7 +283,9 @@ impl<P: Projection> Reflector<P> {
                 ("ERROR", _) => return Err(status_interruption(event.object)),
                 (other, _) => return Err(Interrupted::Failed(format!("unexpected watch event type {other:?}"))),
             }
-            self.failures = 0;
+            if starting.is_none() {
+                self.failures = 0;
+            }
         }
         match starting {
             None => Ok(()),
@@ -285,11 +298,12 @@ impl<P: Projection> Reflector<P> {
     fn finish(&mut self, version: &str, consistent: bool) -> Result<(), Interrupted> {
         let version =
             Version::parse(version).ok_or_else(|| Interrupted::Failed(format!("list at version {version:?}")))?;
-        self.failures = 0;
         self.kind.finish_list(version, consistent).map_err(|error| {
             warn!(resource = self.resource(), %error, "the server's store was set back, starting afresh");
             Interrupted::Expired
-        })
+        })?;
+        self.listed = true;
+        Ok(())
     }
 
     fn report(&self, result: Result<(), DecodeError>) {

@@ -87,6 +87,35 @@ async fn one_leads_and_the_other_follows_when_it_releases() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn transitions_are_told_as_events() {
+    let (store, stop) = (Store::default(), CancellationToken::new());
+    let clock: SharedClock = Arc::new(TokioClock::new(Timestamp::UNIX_EPOCH));
+    let client = store.client(&layers::Options::default());
+    let (recorder, sink) = crate::events::recorder("tester", clock.clone(), &Metrics::default());
+    let telling = tokio::spawn(sink.run(client.clone(), CancellationToken::new()));
+    let options = Options {
+        recorder: Some(recorder),
+        ..Options::new("n", "l", "me")
+    };
+    let elector = Elector::new(client, options, clock).unwrap();
+    let leadership = elector.leadership();
+    let task = tokio::spawn(elector.run(stop.clone()));
+    leadership.wait_leading().await;
+    stop.cancel();
+    task.await.unwrap();
+    // All recorders are gone with the elector, so the sink ends when everything is told.
+    telling.await.unwrap();
+    let contents = store.contents.lock();
+    let mut told: Vec<&str> = contents
+        .objects
+        .values()
+        .filter_map(|object| object["message"].as_str())
+        .collect();
+    told.sort_unstable();
+    assert_eq!(told, ["me became leader", "me stopped leading"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_crashed_leader_is_followed_after_its_lease_whatever_the_clocks_show() {
     for skew in [-500, 0, 500] {
         let store = Store::default();
