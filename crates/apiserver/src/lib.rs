@@ -11,6 +11,7 @@ pub mod auth;
 mod bootstrap;
 mod codec;
 mod core;
+mod crd;
 mod discovery;
 mod kinds;
 mod managed;

@@ -81,14 +81,9 @@ impl Builder {
 
     /// The server, with the objects every cluster has (namespaces, system priority classes).
     pub fn build(self) -> ApiServer {
-        let core = Core {
-            store: Store::new(self.history_limit),
-            clock: self.clock,
-            identities: self.seed.map_or_else(Identities::from_entropy, Identities::seeded),
-            authenticator: self.authenticator,
-            authorizer: self.authorizer,
-            registry: Core::builtin_registry(),
-        };
+        let identities = self.seed.map_or_else(Identities::from_entropy, Identities::seeded);
+        let store = Store::new(self.history_limit);
+        let core = Core::new(store, self.clock, identities, self.authenticator, self.authorizer);
         crate::bootstrap::create_initial_objects(&core);
         ApiServer { core: Arc::new(core) }
     }

@@ -2,10 +2,13 @@
 
 mod documents;
 mod openapi;
+mod paths;
 
 use http::StatusCode;
 use http::request::Parts;
 use serde_json::json;
+
+pub(crate) use openapi::Documents;
 
 use crate::core::Core;
 use crate::rest::{Form, Reply, negotiate};

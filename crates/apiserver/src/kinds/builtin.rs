@@ -1,12 +1,15 @@
 //! The rules of built-in kinds, except where a kind has a file of its own.
 
-use coppice_schema::{Cursor, ErrorKind, GroupVersionKind, Root, drop_nulls, kubernetes, prune, validate_schema};
-use serde_json::Value;
+use coppice_schema::{
+    Cursor, ErrorKind, FieldError, GroupVersionKind, Root, apply_defaults, drop_nulls, kubernetes, prune,
+    strategic_merge, validate_schema,
+};
+use serde_json::{Value, json};
 
-use super::{Kind, NameRule, ScalePaths};
+use super::{Kind, NameRule, Part, ScalePaths, World, defaults, quantity, service_ip, validation};
 
 /// A built-in kind that differs from others only in the facts of this table.
-pub(super) struct Plain {
+pub(crate) struct Plain {
     kind: String,
     schema: GroupVersionKind,
     status: bool,
@@ -14,7 +17,7 @@ pub(super) struct Plain {
 }
 
 impl Plain {
-    pub(super) fn new(group: &str, version: &str, kind: &str) -> Self {
+    pub(crate) fn new(group: &str, version: &str, kind: &str) -> Self {
         let schema = GroupVersionKind::new(group, version, kind);
         Self {
             kind: kind.to_owned(),
@@ -78,13 +81,87 @@ fn has_generation(kind: &str) -> bool {
 }
 
 impl Plain {
-    /// The schema of the kind, if the crate has one.
+    fn check_schema(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let Some(at) = self.cursor() else { return Vec::new() };
+        validate_schema(at, object, old)
+    }
+
+    /// The schema of the kind, if the schema crate has one.
     pub(super) fn cursor(&self) -> Option<Cursor<'static>> {
         kubernetes().kind(&self.schema)
     }
 }
 
 impl Kind for Plain {
+    fn schema(&self) -> Option<Cursor<'_>> {
+        self.cursor()
+    }
+
+    fn default(&self, object: &mut Value) {
+        if let Some(at) = self.cursor() {
+            apply_defaults(at, object);
+            quantity::canonicalise(at, object);
+        }
+        defaults::fill(&self.schema.group, &self.kind, object);
+    }
+
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = self.check_schema(object, None);
+        errors.extend(validation::validate(&self.schema.group, &self.kind, object));
+        errors
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value, part: Part) -> Vec<FieldError> {
+        let mut errors = self.check_schema(object, Some(old));
+        if part == Part::Main {
+            let (group, kind) = (&*self.schema.group, self.kind.as_str());
+            // What was wrong before may stay.
+            let known = validation::validate(group, kind, old);
+            errors.extend(
+                validation::validate(group, kind, object)
+                    .into_iter()
+                    .filter(|error| !known.contains(error)),
+            );
+            errors.extend(validation::validate_update(group, kind, object, old));
+        }
+        errors
+    }
+
+    fn prepare_create(&self, object: &mut Value, world: &World<'_>) {
+        defaults::prepare_new(&self.schema.group, &self.kind, object);
+        if self.kind == "Service" {
+            service_ip::allocate(object, world.store);
+        }
+    }
+
+    fn prepare_update(&self, object: &mut Value, old: &Value, part: Part) {
+        if self.kind == "Service" && part == Part::Main {
+            service_ip::keep(object, old);
+        }
+        if self.kind == "Namespace" && part != Part::Other("finalize") {
+            crate::tree::carry("spec", old, object);
+        }
+    }
+
+    fn mark_deleting(&self, object: &mut Value) {
+        if self.kind == "Namespace" {
+            object["status"]["phase"] = json!("Terminating");
+        }
+    }
+
+    fn refuses_deletion(&self, object: &Value) -> Option<String> {
+        let kept = ["default", "kube-system", "kube-public"];
+        let name = crate::tree::meta_text(object, "name");
+        (self.kind == "Namespace" && kept.contains(&name)).then(|| "this namespace may not be deleted".to_owned())
+    }
+
+    fn strategic_merge(&self, object: &Value, patch: &Value) -> Result<Value, String> {
+        let at = self
+            .cursor()
+            .ok_or("strategic merge patches are not supported for this kind")?;
+        strategic_merge(at, object.clone(), patch.clone()).map_err(|error| error.to_string())
+    }
+
     fn prune(&self, object: &mut Value) -> Vec<String> {
         let Some(at) = self.cursor() else { return Vec::new() };
         drop_nulls(at, object);
@@ -167,9 +244,9 @@ impl Kind for Plain {
         })
     }
 
-    fn selectable_fields(&self) -> &[&str] {
+    fn selectable_fields(&self) -> Vec<&str> {
         match self.kind.as_str() {
-            "Event" => &[
+            "Event" => vec![
                 "involvedObject.kind",
                 "involvedObject.namespace",
                 "involvedObject.name",
@@ -182,14 +259,14 @@ impl Kind for Plain {
                 "source",
                 "type",
             ],
-            "Namespace" => &["status.phase"],
-            "Node" => &["spec.unschedulable"],
-            "Secret" => &["type"],
-            "ReplicaSet" | "ReplicationController" => &["status.replicas"],
-            "Job" => &["status.successful"],
-            "ResourceSlice" => &["spec.nodeName", "spec.driver"],
-            "Service" => &["spec.clusterIP", "spec.type"],
-            _ => &[],
+            "Namespace" => vec!["status.phase"],
+            "Node" => vec!["spec.unschedulable"],
+            "Secret" => vec!["type"],
+            "ReplicaSet" | "ReplicationController" => vec!["status.replicas"],
+            "Job" => vec!["status.successful"],
+            "ResourceSlice" => vec!["spec.nodeName", "spec.driver"],
+            "Service" => vec!["spec.clusterIP", "spec.type"],
+            _ => vec![],
         }
     }
 }

@@ -5,9 +5,13 @@
 //! store, except through the [`World`] they are shown.
 
 mod builtin;
+mod defaults;
 mod pod;
 mod pod_defaults;
 mod pod_validation;
+mod quantity;
+mod service_ip;
+mod validation;
 
 use std::sync::Arc;
 
@@ -15,7 +19,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::store::Store;
-use coppice_schema::FieldError;
+pub(crate) use builtin::Plain;
+use coppice_schema::{Cursor, FieldError};
 
 /// What rules may look at beside the object.
 pub(crate) struct World<'a> {
@@ -77,6 +82,16 @@ pub(crate) trait Kind: Send + Sync {
         false
     }
 
+    /// The schema of the kind, if it has one.
+    fn schema(&self) -> Option<Cursor<'_>> {
+        None
+    }
+
+    /// The schema as custom resources publish it; built-in kinds are published from the common definitions.
+    fn published_schema(&self) -> Option<Value> {
+        None
+    }
+
     /// Drops fields the kind does not know; returns their paths.
     fn prune(&self, _object: &mut Value) -> Vec<String> {
         Vec::new()
@@ -117,8 +132,18 @@ pub(crate) trait Kind: Send + Sync {
     }
 
     /// The paths field selectors may use, beside `metadata.name` and `metadata.namespace`.
-    fn selectable_fields(&self) -> &[&str] {
-        &[]
+    fn selectable_fields(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    /// The columns that a custom resource defines for itself.
+    fn columns(&self) -> Option<&[Column]> {
+        None
+    }
+
+    /// A finalizer that every deletion adds, for the server's own cleaning up.
+    fn deletion_finalizer(&self) -> Option<&'static str> {
+        None
     }
 
     /// Whether the change counts in `metadata.generation`.
@@ -163,6 +188,44 @@ pub(crate) trait Kind: Send + Sync {
     }
 }
 
+/// A column of the table form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Column {
+    /// The heading.
+    pub(crate) name: String,
+    /// The type: string, integer, number, boolean, date.
+    pub(crate) kind: String,
+    /// The format, may be empty.
+    pub(crate) format: String,
+    /// An explanation.
+    pub(crate) description: String,
+    /// 0 is always shown, more only in wide output.
+    pub(crate) priority: i64,
+    /// Where the value is.
+    pub(crate) json_path: String,
+}
+
+impl Column {
+    /// Reads an entry of `additionalPrinterColumns`.
+    pub(crate) fn from_definition(definition: &Value) -> Self {
+        let text = |name: &str| {
+            definition
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        Self {
+            name: text("name"),
+            kind: text("type"),
+            format: text("format"),
+            description: text("description"),
+            priority: definition.get("priority").and_then(Value::as_i64).unwrap_or(0),
+            json_path: text("jsonPath"),
+        }
+    }
+}
+
 /// Dotted paths of the parts of a scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
@@ -182,8 +245,8 @@ pub(crate) struct AdmissionRefusal(pub String);
 pub(crate) fn selectable_values(rules: &dyn Kind, object: &Value) -> Vec<(Box<str>, Box<str>)> {
     rules
         .selectable_fields()
-        .iter()
-        .map(|path| ((*path).into(), text_at(object, path).into()))
+        .into_iter()
+        .map(|path| (path.into(), text_at(object, path).into()))
         .collect()
 }
 
@@ -207,7 +270,8 @@ fn text_at(object: &Value, path: &str) -> String {
 /// The rules of a built-in kind.
 pub(crate) fn rules_for(group: &str, version: &str, kind: &str) -> Arc<dyn Kind> {
     match (group, kind) {
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Arc::new(crate::crd::Definition::new()),
         ("", "Pod") => Arc::new(pod::Pod::new()),
-        _ => Arc::new(builtin::Plain::new(group, version, kind)),
+        _ => Arc::new(Plain::new(group, version, kind)),
     }
 }

@@ -40,6 +40,10 @@ impl Kind for Pod {
         true
     }
 
+    fn schema(&self) -> Option<coppice_schema::Cursor<'_>> {
+        self.0.cursor()
+    }
+
     fn prune(&self, object: &mut Value) -> Vec<String> {
         self.0.prune(object)
     }
@@ -123,8 +127,8 @@ impl Kind for Pod {
         errors
     }
 
-    fn selectable_fields(&self) -> &[&str] {
-        &[
+    fn selectable_fields(&self) -> Vec<&str> {
+        vec![
             "spec.nodeName",
             "spec.restartPolicy",
             "spec.schedulerName",

@@ -80,7 +80,7 @@ impl Call {
         if !rules.has_generation() {
             meta_mut(&mut object).remove("generation");
         }
-        writer.on_create(self, &mut object)?;
+        writer.on_create(self, &mut object);
         tidy_meta(&mut object);
         self.validate_new(&object)?;
         admission::validate(self, Operation::Create, Some(&object), None).await?;

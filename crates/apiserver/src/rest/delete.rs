@@ -63,7 +63,13 @@ pub(crate) fn decide(rules: &dyn Kind, object: &Value, options: &DeleteOptions, 
         Grace::Seconds(seconds) => Some(seconds),
     };
     let old_finalizers = finalizers(object);
-    let new_finalizers = collector_finalizers(&old_finalizers, options.propagation);
+    let mut new_finalizers = collector_finalizers(&old_finalizers, options.propagation);
+    if let Some(own) = rules
+        .deletion_finalizer()
+        .filter(|own| !is_deleting(object) && !old_finalizers.iter().any(|one| one == own))
+    {
+        new_finalizers.push(own.to_owned());
+    }
     if new_finalizers != old_finalizers {
         meta_mut(&mut marked).insert("finalizers".into(), json!(new_finalizers));
     }

@@ -24,7 +24,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
 
-pub(crate) use delete::{DeleteOptions, read_options};
+pub(crate) use delete::{DeleteOptions, Deletion, decide as decide_deletion, read_options};
 pub(crate) use dispatch::handle;
 pub(crate) use metadata::validate_name;
 pub(crate) use negotiate::{Answer, Form, negotiate};
@@ -80,6 +80,23 @@ impl Call {
         World {
             store: &self.core.store,
             now: self.core.clock.now(),
+        }
+    }
+
+    /// The name under which this client's fields are kept: as given, or the product in its user agent.
+    pub(crate) fn field_manager(&self) -> String {
+        if !self.options.field_manager.is_empty() {
+            return self.options.field_manager.clone();
+        }
+        let agent = self
+            .headers
+            .get(http::header::USER_AGENT)
+            .and_then(|value| value.to_str().ok());
+        let product = agent.unwrap_or_default().split('/').next().unwrap_or_default();
+        if product.is_empty() {
+            "unknown".to_owned()
+        } else {
+            product.chars().take(128).collect()
         }
     }
 }

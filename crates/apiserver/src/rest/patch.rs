@@ -142,7 +142,8 @@ impl Call {
             let why = "uid mismatch: the provided object specified a uid or resourceVersion, and no existing object was found";
             return Err(ApiError::conflict(self.served.about(), &self.path.name, why));
         }
-        let outcome = self.create_object(applied.clone(), writer).await?;
+        let object = writer.merge(self, &Writer::blank(applied))?;
+        let outcome = self.create_object(object, writer).await?;
         self.show(StatusCode::CREATED, &outcome)
     }
 }

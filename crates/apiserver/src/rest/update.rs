@@ -81,8 +81,9 @@ impl Call {
         self.settle(&mut object, &old, part);
         admission::mutate(self, Operation::Update, &mut object, Some(&old)).await?;
         self.settle(&mut object, &old, part);
-        writer.on_update(self, &mut object, &old)?;
         tidy_meta(&mut object);
+        carry_meta("resourceVersion", &old, &mut object);
+        writer.on_update(self, &mut object, &old);
         if self.served.rules.has_generation() && self.served.rules.counts_as_generation(&object, &old) {
             meta_mut(&mut object).insert("generation".into(), json!(generation(&old) + 1));
         }

@@ -56,7 +56,7 @@ async fn bind(call: &Call, binding: &Value) -> Result<Reply, ApiError> {
     let wanted_uid = meta_text(binding, "uid").to_owned();
     let now = crate::ports::format_time(call.core.clock.now());
     let decide = |pod: &Value| bound(call, pod, binding, &node, &wanted_uid, &now);
-    call.modify(Part::Other("binding"), &decide, &Writer::update(call))
+    call.modify(Part::Other("binding"), &decide, &Writer::untracked(call))
         .await?;
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(Reply::json(StatusCode::CREATED, &status))

@@ -1,0 +1,279 @@
+//! What built-in objects other than pods may say, and what of them may change.
+
+use coppice_schema::FieldError;
+use serde_json::{Value, json};
+
+use super::pod_validation;
+use crate::selector::LabelSelector;
+
+/// Complaints about an object of a built-in kind.
+pub(super) fn validate(group: &str, kind: &str, object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    match (group, kind) {
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => workload(object, &mut errors),
+        ("batch", "Job") => {
+            let spec = object.pointer("/spec/template/spec").cloned().unwrap_or_default();
+            errors.extend(pod_validation::validate_spec(&spec, "spec.template.spec"));
+        }
+        ("", "ConfigMap" | "Secret") => data(object, &mut errors),
+        ("", "Service") => service(object, &mut errors),
+        ("autoscaling", _) => autoscaler(object, &mut errors),
+        ("policy", "PodDisruptionBudget") => {
+            let has = |name: &str| object.pointer(&format!("/spec/{name}")).is_some();
+            if has("minAvailable") && has("maxUnavailable") {
+                let value = object["spec"].clone();
+                errors.push(FieldError::invalid(
+                    "spec",
+                    value,
+                    "minAvailable and maxUnavailable cannot be both set",
+                ));
+            }
+        }
+        ("scheduling.k8s.io", _) => priority_class(object, &mut errors),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role_binding(object, &mut errors),
+        _ => {}
+    }
+    errors
+}
+
+fn role_binding(object: &Value, errors: &mut Vec<FieldError>) {
+    let name = object
+        .pointer("/roleRef/name")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if name.is_empty() {
+        errors.push(FieldError::required("roleRef.name", ""));
+    }
+}
+
+fn workload(object: &Value, errors: &mut Vec<FieldError>) {
+    let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    if replicas < 0 {
+        errors.push(FieldError::invalid(
+            "spec.replicas",
+            json!(replicas),
+            "must be greater than or equal to 0",
+        ));
+    }
+    let selector = object.pointer("/spec/selector");
+    match selector.map(LabelSelector::from_structured) {
+        None => errors.push(FieldError::required("spec.selector", "")),
+        Some(Ok(parsed)) if parsed.is_empty() => {
+            let detail = "empty selector is invalid for deployment";
+            errors.push(FieldError::invalid(
+                "spec.selector",
+                selector.cloned().unwrap_or_default(),
+                detail,
+            ));
+        }
+        Some(Ok(parsed)) => {
+            let labels = object.pointer("/spec/template/metadata/labels");
+            if !parsed.matches_map(labels) {
+                let value = labels.cloned().unwrap_or(Value::Null);
+                let detail = "`selector` does not match template `labels`";
+                errors.push(FieldError::invalid("spec.template.metadata.labels", value, detail));
+            }
+        }
+        Some(Err(detail)) => {
+            errors.push(FieldError::invalid(
+                "spec.selector",
+                selector.cloned().unwrap_or_default(),
+                detail,
+            ));
+        }
+    }
+    let template = object.pointer("/spec/template/spec").cloned().unwrap_or_default();
+    errors.extend(pod_validation::validate_spec(&template, "spec.template.spec"));
+}
+
+fn data(object: &Value, errors: &mut Vec<FieldError>) {
+    for member in ["data", "binaryData"] {
+        for key in object
+            .get(member)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flat_map(serde_json::Map::keys)
+        {
+            let good = !key.is_empty()
+                && key.len() <= 253
+                && key
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+            if !good {
+                let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+                errors.push(FieldError::invalid(format!("{member}[{key}]"), json!(key), detail));
+            }
+        }
+    }
+}
+
+fn service(object: &Value, errors: &mut Vec<FieldError>) {
+    let kind = object.pointer("/spec/type").and_then(Value::as_str).unwrap_or_default();
+    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !kinds.contains(&kind) {
+        let allowed = kinds.map(|kind| json!(kind));
+        errors.push(FieldError::not_supported("spec.type", json!(kind), &allowed));
+    }
+    let headless = object.pointer("/spec/clusterIP").and_then(Value::as_str) == Some("None");
+    let ports = object
+        .pointer("/spec/ports")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    if ports.is_empty() && !headless && kind != "ExternalName" {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    for (index, port) in ports.iter().enumerate() {
+        let number = port["port"].as_i64().unwrap_or(0);
+        if !(1..=65_535).contains(&number) {
+            let detail = "must be between 1 and 65535, inclusive";
+            errors.push(FieldError::invalid(
+                format!("spec.ports[{index}].port"),
+                json!(number),
+                detail,
+            ));
+        }
+        if ports.len() > 1 && port["name"].as_str().unwrap_or_default().is_empty() {
+            errors.push(FieldError::required(format!("spec.ports[{index}].name"), ""));
+        }
+    }
+}
+
+fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
+    let number = |name: &str| {
+        object
+            .pointer(&format!("/spec/{name}"))
+            .and_then(Value::as_i64)
+            .unwrap_or(0)
+    };
+    let (least, most) = (number("minReplicas"), number("maxReplicas"));
+    if most < 1 {
+        errors.push(FieldError::invalid(
+            "spec.maxReplicas",
+            json!(most),
+            "must be greater than 0",
+        ));
+    } else if most < least {
+        let detail = "must be greater than or equal to `minReplicas`";
+        errors.push(FieldError::invalid("spec.maxReplicas", json!(most), detail));
+    }
+    for name in ["kind", "name"] {
+        let field = format!("/spec/scaleTargetRef/{name}");
+        if object
+            .pointer(&field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .is_empty()
+        {
+            errors.push(FieldError::required(format!("spec.scaleTargetRef.{name}"), ""));
+        }
+    }
+}
+
+fn priority_class(object: &Value, errors: &mut Vec<FieldError>) {
+    let name = crate::tree::meta_text(object, "name");
+    let value = object["value"].as_i64().unwrap_or(0);
+    if name.starts_with("system-") {
+        let detail = "priority class names with 'system-' prefix are reserved for system use only";
+        errors.push(FieldError::forbidden("metadata.name", detail));
+    } else if value > 1_000_000_000 {
+        let detail = "maximum allowed value of a user defined priority is 1000000000";
+        errors.push(FieldError::forbidden("value", detail));
+    }
+}
+
+/// Complaints about a change of an object of a built-in kind.
+pub(super) fn validate_update(group: &str, kind: &str, object: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    match (group, kind) {
+        ("", "ConfigMap" | "Secret") if old["immutable"] == true => {
+            if object["immutable"] != true {
+                errors.push(FieldError::forbidden(
+                    "immutable",
+                    "field is immutable when `immutable` is set",
+                ));
+            }
+            for member in ["data", "binaryData"] {
+                if object.get(member) != old.get(member) {
+                    errors.push(FieldError::forbidden(
+                        member,
+                        "field is immutable when `immutable` is set",
+                    ));
+                }
+            }
+        }
+        ("scheduling.k8s.io", _) => fixed(object, old, &["/value", "/preemptionPolicy"], &mut errors),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
+            if object.get("roleRef") != old.get("roleRef") =>
+        {
+            let value = object.get("roleRef").cloned().unwrap_or_default();
+            errors.push(FieldError::invalid("roleRef", value, "cannot change roleRef"));
+        }
+        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => fixed(object, old, &["/spec/selector"], &mut errors),
+        ("apps", "ControllerRevision") => fixed(object, old, &["/data"], &mut errors),
+        ("", "Service") => {
+            let ip = |value: &Value| {
+                value
+                    .pointer("/spec/clusterIP")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            if !ip(old).is_empty() && !ip(object).is_empty() && ip(object) != ip(old) {
+                errors.push(FieldError::invalid(
+                    "spec.clusterIPs[0]",
+                    json!([ip(object)]),
+                    "may not change once set",
+                ));
+            }
+        }
+        ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate") => fixed(object, old, &["/spec"], &mut errors),
+        _ => {}
+    }
+    if kind == "Secret" {
+        fixed(object, old, &["/type"], &mut errors);
+    }
+    errors
+}
+
+fn fixed(object: &Value, old: &Value, paths: &[&str], errors: &mut Vec<FieldError>) {
+    for path in paths {
+        if object.pointer(path) != old.pointer(path) {
+            let field = path.trim_start_matches('/').replace('/', ".");
+            let value = object.pointer(path).cloned().unwrap_or_default();
+            errors.push(FieldError::invalid(field, value, "field is immutable"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_must_match_templates() {
+        let mut object = json!({"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "c"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        let errors = validate("apps", "Deployment", &object);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(
+            errors[0]
+                .to_string()
+                .contains("`selector` does not match template `labels`")
+        );
+        object["spec"]["template"]["metadata"]["labels"]["a"] = json!("b");
+        assert!(validate("apps", "Deployment", &object).is_empty());
+    }
+
+    #[test]
+    fn immutable_means_immutable() {
+        let old = json!({"immutable": true, "data": {"a": "b"}});
+        let new = json!({"immutable": true, "data": {"a": "c"}});
+        assert_eq!(validate_update("", "ConfigMap", &new, &old).len(), 1);
+        assert!(validate_update("", "ConfigMap", &old, &old).is_empty());
+        assert_eq!(
+            validate_update("", "Secret", &json!({"type": "x"}), &json!({"type": "y"})).len(),
+            1
+        );
+    }
+}
