@@ -226,3 +226,37 @@ steps:
     let result = run(&scenario, &environment, &|_| {}).await;
     result.unwrap_or_else(|failure| panic!("{failure}\n{}", operator.log_tail()));
 }
+
+#[tokio::test]
+async fn the_program_runs_scenarios_on_any_kubeconfig() {
+    let options = Options {
+        controller_manager: true,
+        scheduler: true,
+        ..Options::default()
+    };
+    let control_plane = ControlPlane::start(&options)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    let failing = control_plane.data_directory().join("failing.yaml");
+    let text = "name: failing\ndescription: Fails.\nsteps:\n  - {name: hopeless, expect: [{kind: Pod}], within: 1s}\n";
+    std::fs::write(&failing, text).unwrap();
+    let passing = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/pod-behaviour.yaml");
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_scenario"))
+        .arg("--kubeconfig")
+        .arg(control_plane.kubeconfig())
+        .args([&passing, &failing])
+        .output()
+        .await
+        .unwrap();
+    let (shown, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert_eq!(output.status.code(), Some(1), "{shown}{errors}");
+    assert!(shown.contains("\n  the first becomes ready ("), "{shown}{errors}");
+    assert!(
+        shown.contains("\n  FAILED hopeless\n") && shown.ends_with("1 of 2 scenarios passed\n"),
+        "{shown}"
+    );
+    assert!(errors.contains("failing.yaml:4: step failed: hopeless"), "{errors}");
+}
