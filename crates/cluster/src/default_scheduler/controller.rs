@@ -6,7 +6,7 @@
 
 use super::fit::{Candidate, choose};
 use super::pod::{Amounts, Pod, PodObject, add, subtract};
-use crate::clock::{Clock, later, whole_second};
+use crate::clock::{Clock, whole_second};
 use crate::engine::queue::Queue;
 use crate::engine::requests::{is_conflict, is_not_found, patch_as};
 use crate::engine::watch::{Change, Listing, changes};
@@ -22,11 +22,9 @@ use kube::runtime::watcher;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 const MANAGER: &str = "coppice-default-scheduler";
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Binds pods until told to stop.
 pub(crate) async fn run(client: Client, concurrency: usize, clock: Arc<dyn Clock>, stop: CancellationToken) {
@@ -71,8 +69,8 @@ struct Scheduler {
 
 enum Outcome {
     Bound,
-    /// The binding was not accepted; the reason may pass.
-    NotBound,
+    /// The pod is gone, bound, or not what it was; its change is on its way here.
+    Refused,
     Reported,
 }
 
@@ -166,6 +164,18 @@ impl Scheduler {
         entry.placed.is_some()
     }
 
+    /// Takes back the room of a binding that did not come about.
+    fn give_back(&mut self, key: &PodKey) {
+        let Some(entry) = self.pods.get_mut(key).filter(|entry| entry.pod.node.is_none()) else {
+            return;
+        };
+        if let Some(node) = entry.placed.take() {
+            let requests = entry.pod.requests.clone();
+            self.release(&node, &requests);
+            self.unplaced.insert(key.clone());
+        }
+    }
+
     fn pod_gone(&mut self, key: &PodKey, queue: &mut Queue<PodKey>) {
         queue.forget(key);
         if self.forget(key) {
@@ -246,19 +256,14 @@ impl Controller for Scheduler {
         }
     }
 
-    fn finish(&mut self, key: &PodKey, outcome: Outcome, now: Timestamp, queue: &mut Queue<PodKey>) {
-        if !matches!(outcome, Outcome::NotBound) {
-            return;
+    fn finish(&mut self, key: &PodKey, outcome: Outcome, _now: Timestamp, _queue: &mut Queue<PodKey>) {
+        if matches!(outcome, Outcome::Refused) {
+            self.give_back(key);
         }
-        let Some(entry) = self.pods.get_mut(key).filter(|entry| entry.pod.node.is_none()) else {
-            return;
-        };
-        if let Some(node) = entry.placed.take() {
-            let requests = entry.pod.requests.clone();
-            self.release(&node, &requests);
-            self.unplaced.insert(key.clone());
-            queue.wake_at(key.clone(), later(now, RETRY));
-        }
+    }
+
+    fn failed(&mut self, key: &PodKey) {
+        self.give_back(key);
     }
 }
 
@@ -283,13 +288,10 @@ fn bind(client: Client, pod: &Pod, node: String) -> Action<Outcome> {
         let answer: Result<serde_json::Value, kube::Error> = pods
             .create_subresource("binding", &key.name, &PostParams::default(), &binding)
             .await;
-        // Every refusal gives the room back; the pod is looked at again unless it is gone.
         match answer {
             Ok(_) => Ok(Outcome::Bound),
-            Err(error) => {
-                tracing::debug!(pod = %key, %error, "binding was refused");
-                Ok(Outcome::NotBound)
-            }
+            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(Outcome::Refused),
+            Err(error) => Err(error),
         }
     }
     .boxed()

@@ -41,6 +41,9 @@ pub(crate) trait Controller: Send + 'static {
 
     /// Folds the result of an action into the state. The key is marked again by the engine only if it changed meanwhile.
     fn finish(&mut self, key: &Self::Key, outcome: Self::Outcome, now: Timestamp, queue: &mut Queue<Self::Key>);
+
+    /// Takes back what `begin` assumed about an action that failed. The engine tries the key again later.
+    fn failed(&mut self, _key: &Self::Key) {}
 }
 
 /// Runs a controller until it is told to stop; actions in flight are then dropped.
@@ -76,6 +79,7 @@ pub(crate) async fn run<C: Controller>(
                     }
                     Err(error) => {
                         let delay = queue.failed(&key, now);
+                        controller.failed(&key);
                         tracing::debug!(controller = C::NAME, ?key, %error, ?delay, "request failed, will try again");
                     }
                 }

@@ -145,7 +145,9 @@ impl Judge {
         }
         let pods_concerned =
             known.is_none_or(|known| known.node.taints != node.taints || status_of(&known.node) != status_of(&node));
-        let seen_at = known.map_or(now, |known| known.seen_at);
+        // A node that has just said it is ready lives, even if the news of its lease are still on their way.
+        let recovered = known.is_some_and(|known| status_of(&known.node) != "True") && status_of(&node) == "True";
+        let seen_at = known.filter(|_| !recovered).map_or(now, |known| known.seen_at);
         let dark_since = (!node.powered).then(|| known.and_then(|known| known.dark_since).unwrap_or(now));
         self.nodes.insert(
             name.clone(),
@@ -268,7 +270,7 @@ impl Judge {
             }
             queue.wake_at(Key::Pod(key.clone()), moment);
         }
-        if pod.ready && status_of(&entry.node) == "Unknown" {
+        if pod.ready && ["Unknown", "False"].contains(&status_of(&entry.node)) {
             let condition = json!({
                 "type": "Ready", "status": "False", "reason": "NodeNotReady",
                 "message": "Node is not ready", "lastTransitionTime": whole_second(now),
