@@ -6,6 +6,7 @@
 //!
 //! The roots file has one definition name per line. A line `markers <file>` names a facts file whose definitions
 //! replace the published ones (constraints that code generators read from source markers and that are not published).
+//! A line `zero <definition> <field>` says that the server publishes a default but does not fill it in.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -19,14 +20,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let roots_text = fs::read_to_string(roots)?;
     let mut roots_list = Vec::new();
+    let mut zeros = Vec::new();
     let mut set = Definitions::default();
     for line in roots_text
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
     {
-        match line.strip_prefix("markers ") {
-            Some(file) => set = facts::read_fragment(&fs::read_to_string(sibling(roots, file))?)?,
-            None => roots_list.push(line),
+        match line.split(' ').collect::<Vec<_>>().as_slice() {
+            ["markers", file] => set = facts::read_fragment(&fs::read_to_string(sibling(roots, file))?)?,
+            ["zero", definition, field] => zeros.push((*definition, *field)),
+            [name] => roots_list.push(*name),
+            _ => return Err(format!("cannot read {line}").into()),
         }
     }
     let mut files: Vec<PathBuf> = fs::read_dir(documents)?
@@ -44,6 +48,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         {
             set.add_openapi(schemas)?;
         }
+    }
+    for (definition, field) in zeros {
+        set.publish_only(definition, field)?;
     }
     if let Some(missing) = roots_list.iter().find(|name| set.id(name).is_none()) {
         return Err(format!("no document defines {missing}").into());

@@ -30,7 +30,7 @@ pub mod validate;
 
 pub use assets::{kubernetes, pod_template};
 pub use constraints::{Constraints, Pattern, Rule};
-pub use default::{apply_defaults, drop_nulls};
+pub use default::{apply_defaults, drop_empty, drop_nulls};
 pub use errors::{ErrorKind, FieldError, aggregate};
 pub use model::{
     Cursor, Definitions, Field, GroupVersionKind, ListType, MapType, MapValues, Node, NodeId, PatchFacts, Slot,

@@ -30,6 +30,20 @@ impl Definitions {
         Ok(())
     }
 
+    /// Says that the default of a field is its zero value and is published only, never filled in.
+    pub fn publish_only(&mut self, definition: &str, field: &str) -> Result<(), SchemaError> {
+        let missing = || SchemaError::new(format!("no zero default at {field}")).inside(definition);
+        let id = self.id(definition).ok_or_else(missing)?;
+        let fields = &mut self.nodes[id.0 as usize].fields;
+        let slot = fields
+            .iter_mut()
+            .find(|known| *known.name == *field)
+            .map(|known| &mut known.slot);
+        let slot = slot.filter(|slot| matches!(&slot.default, SlotDefault::Value(value) if is_zero(value)));
+        slot.ok_or_else(missing)?.default = SlotDefault::Zero;
+        Ok(())
+    }
+
     fn is_defined(&self, id: NodeId) -> bool {
         let node = self.node(id);
         node.ty != Type::Any || node.preserve_unknown

@@ -318,7 +318,7 @@ fn unknown_fields_cannot_be_applied() {
     ));
     assert_eq!(
         problem,
-        "failed to create typed patch object (/n; v1, Kind=T): .typo: field not declared in schema"
+        "failed to create typed patch object (/n; /v1, Kind=T): .typo: field not declared in schema"
     );
     let problem = message(world.apply("a", &json!({"number": "1"})));
     assert!(

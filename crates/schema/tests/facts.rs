@@ -29,12 +29,17 @@ fn facts_round_trip_as_text() {
 #[test]
 fn facts_round_trip_as_openapi() {
     let set = kubernetes();
+    let published = set.openapi_components(set.names());
     let mut again = Definitions::default();
-    again.add_openapi(&set.openapi_components(set.names())).unwrap();
-    assert_eq!(
-        facts::write(&again, again.names()).unwrap(),
-        facts::write(set, set.names()).unwrap()
-    );
+    again.add_openapi(&published).unwrap();
+    assert_eq!(again.names(), set.names());
+    for (name, schema) in &published {
+        assert_eq!(
+            Value::Object(again.definition(name).unwrap().openapi()),
+            *schema,
+            "{name}"
+        );
+    }
 }
 
 #[test]
@@ -57,10 +62,7 @@ fn every_root_is_in_the_facts() {
         (include_str!("../facts/pod-template-1.35.roots"), pod_template()),
     ];
     for (list, set) in roots {
-        for name in list
-            .lines()
-            .filter(|line| !line.starts_with('#') && !line.starts_with("markers "))
-        {
+        for name in list.lines().filter(|line| line.starts_with("io.")) {
             assert!(set.definition(name).is_some(), "{name}");
         }
     }

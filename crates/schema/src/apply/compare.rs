@@ -67,29 +67,29 @@ fn visit_as(shape: Shape, place: Place<'_>, old: Option<&Value>, new: Option<&Va
         Shape::Map => {
             let maps = (old.and_then(Value::as_object), new.and_then(Value::as_object));
             let (left, right) = (maps.0.unwrap_or(&empty), maps.1.unwrap_or(&empty));
-            if left.is_empty() && right.is_empty() {
+            // A field that is absent from an object that exists stands for what its type implies. Where both objects
+            // exist that is the same on both sides, so only fields that one of them states can differ.
+            let both = maps.0.is_some() && maps.1.is_some();
+            let unstated = if both {
+                Vec::new()
+            } else {
+                place.implied_fields(left, right)
+            };
+            if left.is_empty() && right.is_empty() && unstated.is_empty() {
                 return leaf(old, new, out);
             }
-            // Only where both objects exist do their absent fields stand for anything.
-            let implied = |name: &str| maps.0.and(maps.1).and_then(|_| place.implied(name));
+            let implied = |name: &str| if both { place.implied(name) } else { None };
+            let mut visit_field = |name: &str, old: Option<&Value>, new: Option<&Value>| {
+                below(place.child_or_deduced(name), &PathElement::field(name), old, new, out);
+            };
             for (name, child) in left {
-                let other = right.get(name).or_else(|| implied(name));
-                below(
-                    place.child_or_deduced(name),
-                    &PathElement::field(name),
-                    Some(child),
-                    other,
-                    out,
-                );
+                visit_field(name, Some(child), right.get(name).or_else(|| implied(name)));
             }
             for (name, child) in right.iter().filter(|(name, _)| !left.contains_key(*name)) {
-                below(
-                    place.child_or_deduced(name),
-                    &PathElement::field(name),
-                    implied(name),
-                    Some(child),
-                    out,
-                );
+                visit_field(name, implied(name), Some(child));
+            }
+            for (name, value) in unstated {
+                visit_field(name, maps.0.map(|_| value), maps.1.map(|_| value));
             }
             false
         }

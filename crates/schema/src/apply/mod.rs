@@ -21,7 +21,7 @@ pub use managed::{Managed, ManagedFields, ManagerKey, Operation, decode, encode}
 pub use set::FieldSet;
 
 use crate::gotext;
-use crate::model::Cursor;
+use crate::model::{Cursor, GroupVersionKind};
 use place::Place;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -338,8 +338,12 @@ fn last_applied_fields(write: &Write<'_>, live: &Value) -> Option<FieldSet> {
 
 fn identity(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let kind = GroupVersionKind::from_api_version(text("/apiVersion"), text("/kind"));
     let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
-    format!("{namespace}/{name}; {}, Kind={}", text("/apiVersion"), text("/kind"))
+    format!(
+        "{namespace}/{name}; {}/{}, Kind={}",
+        kind.group, kind.version, kind.kind
+    )
 }
 
 fn joined(problems: &[String]) -> String {

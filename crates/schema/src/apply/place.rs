@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::element::{PathElement, Scalar};
 use crate::assets::kubernetes;
@@ -166,7 +166,7 @@ impl<'a> Place<'a> {
     /// What an absent field of a built-in type stands for: structs that are part of their parent always exist, and
     /// required fields are always written. Only where parent and field are declared by a built-in type.
     pub(super) fn implied(self, name: &str) -> Option<&'static Value> {
-        static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(serde_json::Map::new()));
+        static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
         static TEXT: LazyLock<Value> = LazyLock::new(|| Value::String(String::new()));
         static NUMBER: LazyLock<Value> = LazyLock::new(|| Value::from(0));
         let Place::Typed { at, .. } = self else { return None };
@@ -175,12 +175,27 @@ impl<'a> Place<'a> {
         let slot = &node.field(name)?.slot;
         match (&slot.default, at.at(slot).node().ty) {
             (SlotDefault::Zero, Type::Object) => Some(&EMPTY),
+            (SlotDefault::Zero, _) if !node.requires(name) => None,
             (SlotDefault::Zero, Type::String) => Some(&TEXT),
             (SlotDefault::Zero, Type::Integer | Type::Number) => Some(&NUMBER),
             (SlotDefault::Zero, Type::Boolean) => Some(&Value::Bool(false)),
             (SlotDefault::None, _) if node.requires(name) => Some(&Value::Null),
             _ => None,
         }
+    }
+
+    /// The implied fields that neither object states.
+    pub(super) fn implied_fields(
+        self,
+        left: &Map<String, Value>,
+        right: &Map<String, Value>,
+    ) -> Vec<(&'a str, &'static Value)> {
+        let Place::Typed { at, .. } = self else {
+            return Vec::new();
+        };
+        let names = at.node().fields.iter().map(|field| &*field.name);
+        let unstated = names.filter(|name| !left.contains_key(*name) && !right.contains_key(*name));
+        unstated.filter_map(|name| Some((name, self.implied(name)?))).collect()
     }
 
     /// The place of list elements.
