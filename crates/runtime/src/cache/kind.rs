@@ -243,7 +243,8 @@ impl<P: Projection> Kind<P> {
             None
         } else {
             let head = Head::read(answer, &self.shared.cache.names)?;
-            if !head.unheld {
+            // What holds a namespace is in its specification, and is always there at first.
+            if !head.unheld || kinded.kind.as_deref() == Some("Namespace") {
                 return self.fold_write(answer).map(|_| ());
             }
             Some(head.meta.version)

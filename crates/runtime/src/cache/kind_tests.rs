@@ -118,6 +118,24 @@ fn a_delete_that_is_held_up_shows_the_object_terminating() {
 }
 
 #[test]
+fn a_deleted_namespace_stays_until_it_is_empty() {
+    use k8s_openapi::api::core::v1::Namespace;
+    let cache = Cache::default();
+    let namespaces = cache.kind(ApiResource::erase::<Namespace>(&()), Typed::<Namespace>::default());
+    let mut object = json!({
+        "kind": "Namespace", "metadata": {"name": "a", "uid": "u", "resourceVersion": "5"},
+        "spec": {"finalizers": ["kubernetes"]},
+    });
+    let view = namespaces.fold_write(&to_raw_value(&object).unwrap()).unwrap();
+    object["metadata"]["resourceVersion"] = json!("6");
+    object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let known = Meta::of(&*view).unwrap();
+    namespaces.fold_delete(&known, &to_raw_value(&object).unwrap()).unwrap();
+    let held = namespaces.get(&cache.moment(), &known.key).unwrap();
+    assert!(held.metadata.deletion_timestamp.is_some());
+}
+
+#[test]
 fn one_malformed_object_is_reported_and_skipped() {
     let cache = Cache::default();
     let maps = cache.kind(ApiResource::erase::<ConfigMap>(&()), Typed::<ConfigMap>::default());

@@ -131,6 +131,8 @@ fn of_status(status: &Status) -> WriteError {
         (409, "AlreadyExists") => WriteError::AlreadyExists(message),
         (409, _) => WriteError::Conflict(message),
         (404, _) => WriteError::NotFound(message),
+        // This is how a server answers a patch that demands another uid than it finds.
+        (422, _) if causes.iter().any(|cause| cause.field == "metadata.uid") => WriteError::Conflict(message),
         (422, _) => {
             let cause = |cause: &StatusCause| Cause {
                 field: cause.field.clone(),
@@ -210,6 +212,11 @@ mod tests {
             panic!("{invalid:?}")
         };
         assert_eq!(causes[0].field, "spec.replicas");
+        let other_uid = of(&serde_json::json!({
+            "code": 422, "reason": "Invalid",
+            "details": {"causes": [{"field": "metadata.uid", "reason": "FieldValueInvalid", "message": "immutable"}]},
+        }));
+        assert_eq!(other_uid.class(), "Conflict");
         let throttled = of(&serde_json::json!({"code": 429, "details": {"retryAfterSeconds": 4}}));
         assert_eq!(throttled.retry_after(), Some(Duration::from_secs(4)));
         let terminating =

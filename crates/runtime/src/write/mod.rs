@@ -110,7 +110,8 @@ impl Precondition {
         Self::default()
     }
 
-    /// The object is this one, in whatever version.
+    /// The object is this one, in whatever version. Servers do not enforce it for the status of custom resources,
+    /// whose metadata they ignore except for the version.
     #[must_use]
     pub fn uid(known: &Meta) -> Self {
         Self {
