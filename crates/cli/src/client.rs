@@ -26,11 +26,14 @@ impl Cluster {
     }
 
     async fn config(&self) -> Result<Config> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
         match &self.kubeconfig {
             Some(file) => {
-                let kubeconfig =
-                    Kubeconfig::read_from(file).with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
+                let kubeconfig = Kubeconfig::read_from(file)
+                    .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
                 Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
             }
             None if self.context.is_some() => Ok(Config::from_kubeconfig(&options).await?),

@@ -49,7 +49,10 @@ impl Crds {
             return Ok(ExitCode::SUCCESS);
         };
         let client = cluster.client(&Default::default()).await?;
-        let options = InstallOptions { timeout: Duration::from_secs(timeout), ..InstallOptions::default() };
+        let options = InstallOptions {
+            timeout: Duration::from_secs(timeout),
+            ..InstallOptions::default()
+        };
         let changes = install(client, &options, |progress| {
             if let Progress::Applied { name, change } = progress {
                 println!("{name} {change}");

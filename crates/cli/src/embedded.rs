@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use coppice_apiserver::{ApiServer, Certificates, Serving, Tls};
@@ -52,13 +53,36 @@ impl Embedded {
             }
             None => None,
         };
-        install(client.clone(), &InstallOptions::default(), |_| {}).await.context("installing the CRDs")?;
-        let nodes = ClusterOptions::default().nodes(options.profile, options.nodes).behaviour(options.behaviour);
-        let cluster = SimulatedCluster::start(client.clone(), nodes).await.context("starting the simulated nodes")?;
-        let settings = Settings { topology_aware: true, ..Settings::default() };
-        let operator =
-            Operator::start(client.clone(), OperatorOptions { settings, ..OperatorOptions::default() }).await;
-        Ok(Self { client, cluster, operator, serving })
+        install(client.clone(), &InstallOptions::default(), |_| {})
+            .await
+            .context("installing the CRDs")?;
+        // A lost node is noticed within seconds: nobody waits a minute for that on a laptop.
+        let nodes = ClusterOptions::default()
+            .nodes(options.profile, options.nodes)
+            .behaviour(options.behaviour)
+            .heartbeats(Some(Duration::from_secs(2)))
+            .node_grace(Duration::from_secs(5));
+        let cluster = SimulatedCluster::start(client.clone(), nodes)
+            .await
+            .context("starting the simulated nodes")?;
+        let settings = Settings {
+            topology_aware: true,
+            ..Settings::default()
+        };
+        let operator = Operator::start(
+            client.clone(),
+            OperatorOptions {
+                settings,
+                ..OperatorOptions::default()
+            },
+        )
+        .await;
+        Ok(Self {
+            client,
+            cluster,
+            operator,
+            serving,
+        })
     }
 
     /// The address for clients outside this process.
@@ -83,7 +107,9 @@ fn write_private(file: &Path, text: &str) -> Result<()> {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut handle = options.open(file).with_context(|| format!("cannot write the kubeconfig {}", file.display()))?;
+    let mut handle = options
+        .open(file)
+        .with_context(|| format!("cannot write the kubeconfig {}", file.display()))?;
     handle.write_all(text.as_bytes())?;
     Ok(())
 }

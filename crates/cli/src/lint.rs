@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use coppice_api::admission::{Context, Outcome, Schedulers, default_pod_clique_set, validate_cluster_topology_binding, validate_pod_clique_set};
+use coppice_api::admission::{
+    Context, Outcome, Schedulers, default_pod_clique_set, validate_cluster_topology_binding, validate_pod_clique_set,
+};
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
 use serde_json::Value;
 
@@ -20,7 +22,12 @@ pub(crate) struct Lint {
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Schedulers that the operator's configuration enables
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "default-scheduler,coppice,kai-scheduler,volcano")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAMES",
+        default_value = "default-scheduler,coppice,kai-scheduler,volcano"
+    )]
     schedulers: Vec<String>,
     /// Whether the operator's configuration enables NVLink domains
     #[arg(long)]
@@ -32,10 +39,17 @@ impl Lint {
         let documents = manifests::read(&self.files)?;
         let report = check(&documents, &self.schedulers, self.mnnvl);
         if report.checked == 0 {
-            bail!("no PodCliqueSet or ClusterTopologyBinding among {} documents", documents.len());
+            bail!(
+                "no PodCliqueSet or ClusterTopologyBinding among {} documents",
+                documents.len()
+            );
         }
         print!("{}", report.text);
-        Ok(if report.refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if report.refused == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 }
 
@@ -88,15 +102,30 @@ impl Report {
             "{}: {} {}",
             document.place,
             document.object["kind"].as_str().unwrap_or_default(),
-            document.object["metadata"]["name"].as_str().unwrap_or("(without a name)")
+            document.object["metadata"]["name"]
+                .as_str()
+                .unwrap_or("(without a name)")
         );
         let (errors, warnings) = match outcome {
-            Ok(outcome) => (outcome.errors.iter().map(ToString::to_string).collect(), outcome.warnings),
-            Err(error) => (vec![format!("does not have the shape of its kind: {error}")], Vec::new()),
+            Ok(outcome) => (
+                outcome.errors.iter().map(ToString::to_string).collect(),
+                outcome.warnings,
+            ),
+            Err(error) => (
+                vec![format!("does not have the shape of its kind: {error}")],
+                Vec::new(),
+            ),
         };
         self.refused += usize::from(!errors.is_empty());
-        self.text.push_str(&format!("{name}: {}\n", if errors.is_empty() { "ok" } else { "refused" }));
-        errors.iter().for_each(|error| self.text.push_str(&format!("  error: {error}\n")));
-        warnings.iter().for_each(|warning| self.text.push_str(&format!("  warning: {warning}\n")));
+        self.text.push_str(&format!(
+            "{name}: {}\n",
+            if errors.is_empty() { "ok" } else { "refused" }
+        ));
+        errors
+            .iter()
+            .for_each(|error| self.text.push_str(&format!("  error: {error}\n")));
+        warnings
+            .iter()
+            .for_each(|warning| self.text.push_str(&format!("  warning: {warning}\n")));
     }
 }

@@ -13,6 +13,7 @@ mod up;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 
 /// Gangs of pods for multi-node AI inference on Kubernetes.
 ///
@@ -47,6 +48,17 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    // People at a terminal want to hear of trouble only; whoever runs the operator wants to follow it.
+    let level = if matches!(arguments.command, Command::Operator(_)) {
+        "info"
+    } else {
+        "error"
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
     let result = match arguments.command {
         Command::Demo(demo) => demo.run().await,
         Command::Up(up) => up.run().await,

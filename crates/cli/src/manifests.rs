@@ -21,14 +21,19 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Document>> {
     for path in paths {
         if path.as_os_str() == "-" {
             let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context("cannot read standard input")?;
             documents.extend(parse("standard input", &text)?);
         } else if path.is_dir() {
             let mut files: Vec<PathBuf> = std::fs::read_dir(path)
                 .with_context(|| format!("cannot read the directory {}", path.display()))?
                 .map(|entry| entry.map(|entry| entry.path()))
                 .collect::<Result<_, _>>()?;
-            files.retain(|file| file.extension().is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known)));
+            files.retain(|file| {
+                file.extension()
+                    .is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known))
+            });
             files.sort();
             if files.is_empty() {
                 bail!("{} has no .yaml, .yml or .json file", path.display());
@@ -50,12 +55,17 @@ fn read_file(path: &Path) -> Result<Vec<Document>> {
 
 /// The documents of one text; empty ones are passed over.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Vec<Document>> {
-    let objects: Vec<Value> = serde_saphyr::from_multiple(text).with_context(|| format!("{place} is not valid YAML"))?;
+    let objects: Vec<Value> =
+        serde_saphyr::from_multiple(text).with_context(|| format!("{place} is not valid YAML"))?;
     let several = objects.len() > 1;
     let documents = objects.into_iter().enumerate().filter(|(_, object)| !object.is_null());
     Ok(documents
         .map(|(index, object)| Document {
-            place: if several { format!("{place} (document {})", index + 1) } else { place.to_owned() },
+            place: if several {
+                format!("{place} (document {})", index + 1)
+            } else {
+                place.to_owned()
+            },
             object,
         })
         .collect())
@@ -77,6 +87,9 @@ mod tests {
     #[test]
     fn what_is_not_yaml_is_named() {
         let error = parse("f.yaml", "a: [1").expect_err("not valid");
-        assert!(format!("{error:#}").starts_with("f.yaml is not valid YAML"), "{error:#}");
+        assert!(
+            format!("{error:#}").starts_with("f.yaml is not valid YAML"),
+            "{error:#}"
+        );
     }
 }

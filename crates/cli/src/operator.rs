@@ -8,13 +8,12 @@ use clap::Args;
 use coppice_core::settings::Settings;
 use coppice_operator::{Operator as Running, Options};
 use coppice_runtime::clock::SystemClock;
+use coppice_runtime::layers;
 use coppice_runtime::lease::{self, Elector, Leadership};
 use coppice_runtime::metrics::Metrics;
 use coppice_runtime::server::Server;
 use coppice_runtime::shutdown::Health;
-use coppice_runtime::layers;
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
 use crate::client::Cluster;
 
@@ -44,16 +43,22 @@ pub(crate) struct Operator {
 
 impl Operator {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
         let metrics = Metrics::default();
-        let client = self.cluster.client(&layers::Options { metrics: metrics.clone(), ..layers::Options::default() }).await?;
+        let client = self
+            .cluster
+            .client(&layers::Options {
+                metrics: metrics.clone(),
+                ..layers::Options::default()
+            })
+            .await?;
         let stop = CancellationToken::new();
         let health = Health::default();
         let working = health.condition("working");
         let server = match self.serve {
             Some(address) => {
-                let server = Server::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+                let server = Server::bind(address)
+                    .await
+                    .with_context(|| format!("cannot listen on {address}"))?;
                 Some(tokio::spawn(server.run(health.clone(), metrics.clone(), stop.clone())))
             }
             None => None,
@@ -65,7 +70,12 @@ impl Operator {
             topology_aware: self.topology_aware_scheduling,
             ..Settings::default()
         };
-        let options = Options { settings, leadership: leadership.clone(), metrics, ..Options::default() };
+        let options = Options {
+            settings,
+            leadership: leadership.clone(),
+            metrics,
+            ..Options::default()
+        };
         let running = tokio::select! {
             biased;
             () = ended() => None,
@@ -97,7 +107,9 @@ impl Operator {
         metrics: &Metrics,
         stop: &CancellationToken,
     ) -> Result<(Leadership, Option<tokio::task::JoinHandle<()>>)> {
-        let Some(namespace) = &self.leader_election_namespace else { return Ok((Leadership::always(), None)) };
+        let Some(namespace) = &self.leader_election_namespace else {
+            return Ok((Leadership::always(), None));
+        };
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "coppice".to_owned());
         let identity = format!("{host}_{}", std::process::id());
         let mut options = lease::Options::new(namespace, "grove-operator-leader-election", &identity);

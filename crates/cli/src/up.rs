@@ -41,9 +41,17 @@ impl Up {
             behaviour: PodBehaviour::default(),
         })
         .await?;
-        println!("An embedded cluster of {} {} nodes is up at {}.", self.nodes, self.profile.name(), embedded.url().unwrap_or_default());
+        println!(
+            "An embedded cluster of {} {} nodes is up at {}.",
+            self.nodes,
+            self.profile.name(),
+            embedded.url().unwrap_or_default()
+        );
         println!();
-        println!("  export KUBECONFIG={}", std::path::absolute(&file).unwrap_or(file).display());
+        println!(
+            "  export KUBECONFIG={}",
+            std::path::absolute(&file).unwrap_or(file).display()
+        );
         println!("  kubectl get nodes");
         println!("  kubectl apply --server-side -f examples/disaggregated.yaml");
         println!("  kubectl get podcliquesets,podcliques,podgangs,pods");

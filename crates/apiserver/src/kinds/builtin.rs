@@ -80,10 +80,35 @@ fn has_generation(kind: &str) -> bool {
     )
 }
 
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(fields) => fields.values().any(has_null),
+        _ => false,
+    }
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        Value::Object(fields) => {
+            let present = fields.iter().filter(|(_, field)| !field.is_null());
+            Value::Object(present.map(|(name, field)| (name.clone(), without_nulls(field))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
 impl Plain {
     fn check_schema(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let Some(at) = self.cursor() else { return Vec::new() };
-        validate_schema(at, object, old)
+        // In a built-in kind null is absence, also where the server itself writes it (a condition's lastProbeTime).
+        if has_null(object) {
+            validate_schema(at, &without_nulls(object), old)
+        } else {
+            validate_schema(at, object, old)
+        }
     }
 
     /// The schema of the kind, if the schema crate has one.
