@@ -61,7 +61,7 @@ pub(crate) fn json(value: &Value) -> String {
     out
 }
 
-fn write_json(value: &Value, out: &mut String) {
+pub(crate) fn write_json(value: &Value, out: &mut String) {
     match value {
         Value::Array(list) => {
             out.push('[');
@@ -95,7 +95,14 @@ fn write_json(value: &Value, out: &mut String) {
     }
 }
 
-fn write_json_string(text: &str, out: &mut String) {
+pub(crate) fn write_json_string(text: &str, out: &mut String) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&');
+    if text.bytes().all(is_plain) {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     let plain = Value::String(text.to_owned()).to_string();
     for character in plain.chars() {
         match character {

@@ -80,7 +80,9 @@ fn visit_as(shape: Shape, place: Place<'_>, old: Option<&Value>, new: Option<&Va
             }
             let implied = |name: &str| if both { place.implied(name) } else { None };
             let mut visit_field = |name: &str, old: Option<&Value>, new: Option<&Value>| {
-                below(place.child_or_deduced(name), &PathElement::field(name), old, new, out);
+                if old != new {
+                    below(place.child_or_deduced(name), &PathElement::field(name), old, new, out);
+                }
             };
             for (name, child) in left {
                 visit_field(name, Some(child), right.get(name).or_else(|| implied(name)));
@@ -169,9 +171,7 @@ fn below(place: Place<'_>, element: &PathElement, old: Option<&Value>, new: Opti
     ];
     for (entry, child) in pairs {
         if !child.is_empty() {
-            let mine = entry.below.entries.entry(element.clone()).or_default();
-            mine.member |= child.member;
-            mine.below.extend(&child.below);
+            entry.below.entries.entry(element.clone()).or_default().extend(child);
         }
     }
 }

@@ -81,13 +81,19 @@ impl PathElement {
     /// The step as a key of `fieldsV1`: `f:name`, `k:{"name":"x"}`, `v:1` or `i:0`.
     pub fn encode(&self) -> String {
         match self {
-            PathElement::Field(name) => format!("f:{name}"),
+            PathElement::Field(name) => ["f:", name].concat(),
             PathElement::Key(fields) => {
-                let object: Map<String, Value> = fields
-                    .iter()
-                    .map(|(name, value)| (name.to_string(), value.0.clone()))
-                    .collect();
-                format!("k:{}", gotext::json(&Value::Object(object)))
+                let mut out = String::from("k:{");
+                for (index, (name, value)) in fields.iter().enumerate() {
+                    if index > 0 {
+                        out.push(',');
+                    }
+                    gotext::write_json_string(name, &mut out);
+                    out.push(':');
+                    gotext::write_json(&value.0, &mut out);
+                }
+                out.push('}');
+                out
             }
             PathElement::Value(value) => format!("v:{}", gotext::json(&value.0)),
             PathElement::Index(index) => format!("i:{index}"),

@@ -199,7 +199,7 @@ pub(super) fn compact(managed: &mut ManagedFields) {
         if let Some(taken) = managed.remove(&key)
             && let Some(kept) = managed.get_mut(&bucket)
         {
-            kept.set.extend(&taken.set);
+            kept.set.extend(taken.set);
             kept.time = taken.time;
             count -= 1;
         }

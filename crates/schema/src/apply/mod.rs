@@ -52,10 +52,14 @@ impl Reach {
         Reach::Except(FieldSet::of_fields(&[&["metadata"], &["spec"]]))
     }
 
-    fn filter(&self, set: &FieldSet) -> FieldSet {
+    fn keep(&self, set: &mut FieldSet) {
         match self {
-            Reach::Except(fields) => set.recursive_difference(fields),
-            Reach::Only(fields) => set.difference(&set.recursive_difference(fields)),
+            Reach::Except(fields) => set.subtract_recursively(fields),
+            Reach::Only(fields) => {
+                let mut rest = set.clone();
+                rest.subtract_recursively(fields);
+                set.subtract(&rest);
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::element::{PathElement, Scalar};
 use crate::assets::kubernetes;
 use crate::gotext;
-use crate::model::{Cursor, ListType, MapType, MapValues, SlotDefault, Type};
+use crate::model::{Cursor, Field, ListType, MapType, MapValues, SlotDefault, Type};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
@@ -166,22 +166,8 @@ impl<'a> Place<'a> {
     /// What an absent field of a built-in type stands for: structs that are part of their parent always exist, and
     /// required fields are always written. Only where parent and field are declared by a built-in type.
     pub(super) fn implied(self, name: &str) -> Option<&'static Value> {
-        static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
-        static TEXT: LazyLock<Value> = LazyLock::new(|| Value::String(String::new()));
-        static NUMBER: LazyLock<Value> = LazyLock::new(|| Value::from(0));
         let Place::Typed { at, .. } = self else { return None };
-        let node = at.node();
-        node.name.as_ref()?;
-        let slot = &node.field(name)?.slot;
-        match (&slot.default, at.at(slot).node().ty) {
-            (SlotDefault::Zero, Type::Object) => Some(&EMPTY),
-            (SlotDefault::Zero, _) if !node.requires(name) => None,
-            (SlotDefault::Zero, Type::String) => Some(&TEXT),
-            (SlotDefault::Zero, Type::Integer | Type::Number) => Some(&NUMBER),
-            (SlotDefault::Zero, Type::Boolean) => Some(&Value::Bool(false)),
-            (SlotDefault::None, _) if node.requires(name) => Some(&Value::Null),
-            _ => None,
-        }
+        implied_value(at, at.node().field(name)?)
     }
 
     /// The implied fields that neither object states.
@@ -193,9 +179,14 @@ impl<'a> Place<'a> {
         let Place::Typed { at, .. } = self else {
             return Vec::new();
         };
-        let names = at.node().fields.iter().map(|field| &*field.name);
-        let unstated = names.filter(|name| !left.contains_key(*name) && !right.contains_key(*name));
-        unstated.filter_map(|name| Some((name, self.implied(name)?))).collect()
+        let implied = at
+            .node()
+            .fields
+            .iter()
+            .filter_map(|field| Some((&*field.name, implied_value(at, field)?)));
+        implied
+            .filter(|(name, _)| !left.contains_key(*name) && !right.contains_key(*name))
+            .collect()
     }
 
     /// The place of list elements.
@@ -228,6 +219,23 @@ impl<'a> Place<'a> {
             },
             ListType::Unset | ListType::Atomic => Err("invalid indexing of non-associative list".to_owned()),
         }
+    }
+}
+
+fn implied_value(at: Cursor<'_>, field: &Field) -> Option<&'static Value> {
+    static EMPTY: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
+    static TEXT: LazyLock<Value> = LazyLock::new(|| Value::String(String::new()));
+    static NUMBER: LazyLock<Value> = LazyLock::new(|| Value::from(0));
+    let node = at.node();
+    node.name.as_ref()?;
+    match (&field.slot.default, at.at(&field.slot).node().ty) {
+        (SlotDefault::Zero, Type::Object) => Some(&EMPTY),
+        _ if !node.requires(&field.name) => None,
+        (SlotDefault::Zero, Type::String) => Some(&TEXT),
+        (SlotDefault::Zero, Type::Integer | Type::Number) => Some(&NUMBER),
+        (SlotDefault::Zero, Type::Boolean) => Some(&Value::Bool(false)),
+        (SlotDefault::None, _) => Some(&Value::Null),
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Field sets: which paths a manager owns. A tree of path elements, each of which may itself be a member.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as MapEntry;
 
 use serde_json::{Map, Value};
 
@@ -31,6 +32,11 @@ impl Entry {
 
     pub(super) fn is_empty(&self) -> bool {
         !self.member && self.below.is_empty()
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.member |= other.member;
+        self.below.extend(other.below);
     }
 }
 
@@ -75,18 +81,25 @@ impl FieldSet {
     }
 
     /// Everything in either set.
-    pub fn union(&self, other: &Self) -> Self {
-        let mut out = self.clone();
-        out.extend(other);
-        out
+    #[must_use]
+    pub fn union(mut self, other: Self) -> Self {
+        self.extend(other);
+        self
     }
 
     /// Adds everything of another set.
-    pub fn extend(&mut self, other: &Self) {
-        for (element, entry) in &other.entries {
-            let mine = self.entries.entry(element.clone()).or_default();
-            mine.member |= entry.member;
-            mine.below.extend(&entry.below);
+    pub fn extend(&mut self, other: Self) {
+        if self.entries.is_empty() {
+            *self = other;
+            return;
+        }
+        for (element, entry) in other.entries {
+            match self.entries.entry(element) {
+                MapEntry::Vacant(place) => {
+                    place.insert(entry);
+                }
+                MapEntry::Occupied(mut place) => place.get_mut().extend(entry),
+            }
         }
     }
 
@@ -110,40 +123,50 @@ impl FieldSet {
 
     /// Everything that is not in the other set.
     pub fn difference(&self, other: &Self) -> Self {
-        let mut out = Self::default();
-        for (element, entry) in &self.entries {
-            let kept = match other.entries.get(element) {
-                None => entry.clone(),
-                Some(theirs) => Entry {
-                    member: entry.member && !theirs.member,
-                    below: entry.below.difference(&theirs.below),
-                },
-            };
-            out.put(element.clone(), kept);
-        }
+        let mut out = self.clone();
+        out.subtract(other);
         out
     }
 
-    /// Everything that is neither in the other set nor below one of its members.
-    pub fn recursive_difference(&self, other: &Self) -> Self {
-        let mut out = Self::default();
-        for (element, entry) in &self.entries {
-            match other.entries.get(element) {
-                None => out.put(element.clone(), entry.clone()),
-                Some(theirs) if theirs.member => {}
-                Some(theirs) => {
-                    let below = entry.below.recursive_difference(&theirs.below);
-                    out.put(
-                        element.clone(),
-                        Entry {
-                            member: entry.member,
-                            below,
-                        },
-                    );
+    /// Removes everything that is in the other set.
+    pub fn subtract(&mut self, other: &Self) {
+        self.remove_where(other, |mine, theirs| {
+            mine.member &= !theirs.member;
+            mine.below.subtract(&theirs.below);
+        });
+    }
+
+    /// Removes everything that is in the other set or below one of its members.
+    pub fn subtract_recursively(&mut self, other: &Self) {
+        self.remove_where(other, |mine, theirs| {
+            if theirs.member {
+                *mine = Entry::default();
+            } else {
+                mine.below.subtract_recursively(&theirs.below);
+            }
+        });
+    }
+
+    /// Changes the entries that both sets have; walks the smaller one.
+    fn remove_where(&mut self, other: &Self, change: impl Fn(&mut Entry, &Entry)) {
+        if other.entries.len() < self.entries.len() {
+            for (element, theirs) in &other.entries {
+                let Some(mine) = self.entries.get_mut(element) else {
+                    continue;
+                };
+                change(mine, theirs);
+                if mine.is_empty() {
+                    self.entries.remove(element);
                 }
             }
+        } else {
+            self.entries.retain(|element, mine| {
+                if let Some(theirs) = other.entries.get(element) {
+                    change(mine, theirs);
+                }
+                !mine.is_empty()
+            });
         }
-        out
     }
 
     /// The set with every declared field that has members below it as a member itself, so that removing all of a field's

@@ -32,11 +32,12 @@ static IDENTITY: LazyLock<FieldSet> = LazyLock::new(|| {
 pub(super) fn update(write: &Write<'_>, live: &Value, new: &Value, mut managed: ManagedFields) -> ManagedFields {
     let place = Place::root(write.schema);
     reconcile(place, &mut managed);
-    let changes = filtered(write, &compare::compare(place, live, new));
-    take_from_others(&mut managed, &changes, None);
+    let changes = filtered(write, compare::compare(place, live, new));
+    let mut gained = changes.added.union(changes.modified);
+    take_from_others(&mut managed, &gained, &changes.removed, None);
     managed.retain(|_, owner| !owner.set.is_empty());
     // Whoever wrote this owns what it changed, itself included: its own fields were taken from it like everybody's.
-    let gained = changes.modified.union(&changes.added).difference(&IDENTITY);
+    gained.subtract(&IDENTITY);
     if !gained.is_empty() {
         let key = ManagerKey::new(write.manager, Operation::Update, write.api_version, write.subresource);
         let fresh = || Managed {
@@ -45,7 +46,7 @@ pub(super) fn update(write: &Write<'_>, live: &Value, new: &Value, mut managed: 
             time: None,
         };
         let owner = managed.entry(key).or_insert_with(fresh);
-        owner.set.extend(&gained);
+        owner.set.extend(gained);
         owner.time = Some(write.now.to_owned());
     }
     managed
@@ -65,7 +66,8 @@ pub(super) fn apply(
     let merged = merge::merge(place, Some(live), Some(config)).unwrap_or_else(|| live.clone());
     let last = managed.remove(&key);
     let time = last.as_ref().and_then(|last| last.time.clone());
-    let set = write.reach.filter(&walk::field_set(place, config));
+    let mut set = walk::field_set(place, config);
+    write.reach.keep(&mut set);
     managed.insert(
         key.clone(),
         Managed {
@@ -79,8 +81,8 @@ pub(super) fn apply(
         None => merged,
     };
 
-    let changes = filtered(write, &compare::compare(place, live, &object));
-    let gained = changes.modified.union(&changes.added);
+    let changes = filtered(write, compare::compare(place, live, &object));
+    let gained = changes.added.union(changes.modified);
     let mut conflicts = Vec::new();
     for (other, owner) in managed.iter().filter(|(other, _)| **other != key) {
         let paths = owner.set.intersection(&gained).paths();
@@ -92,9 +94,9 @@ pub(super) fn apply(
     if !force && !conflicts.is_empty() {
         return Err(ApplyError::Conflicts(conflicts));
     }
-    take_from_others(&mut managed, &changes, Some(&key));
+    take_from_others(&mut managed, &gained, &changes.removed, Some(&key));
     if let Some(mine) = managed.get_mut(&key) {
-        mine.set = mine.set.difference(&IDENTITY);
+        mine.set.subtract(&IDENTITY);
     }
     managed.retain(|_, owner| !owner.set.is_empty());
     let changed = !same(live, &object);
@@ -104,39 +106,38 @@ pub(super) fn apply(
     Ok((changed.then_some(object), managed))
 }
 
-fn filtered(write: &Write<'_>, changes: &Comparison) -> Comparison {
-    Comparison {
-        added: write.reach.filter(&changes.added),
-        modified: write.reach.filter(&changes.modified),
-        removed: write.reach.filter(&changes.removed),
+fn filtered(write: &Write<'_>, mut changes: Comparison) -> Comparison {
+    for set in [&mut changes.added, &mut changes.modified, &mut changes.removed] {
+        write.reach.keep(set);
     }
+    changes
 }
 
 /// Changed and removed fields leave everybody but the one who may keep them.
-fn take_from_others(managed: &mut ManagedFields, changes: &Comparison, keeper: Option<&ManagerKey>) {
-    let lost = changes.modified.union(&changes.added).union(&changes.removed);
-    if lost.is_empty() {
-        return;
-    }
+fn take_from_others(managed: &mut ManagedFields, gained: &FieldSet, removed: &FieldSet, keeper: Option<&ManagerKey>) {
     for (_, owner) in managed.iter_mut().filter(|(key, _)| keeper != Some(key)) {
-        owner.set = owner.set.difference(&lost);
+        owner.set.subtract(gained);
+        owner.set.subtract(removed);
     }
 }
 
 /// Removes what the applier set last time, did not mention this time, and nobody else owns.
 fn drop_abandoned(place: Place<'_>, merged: Value, managed: &ManagedFields, last: &FieldSet) -> Value {
+    let mut owned = FieldSet::default();
+    for owner in managed.values() {
+        owned.extend(owner.set.clone());
+    }
+    if last.difference(&owned).is_empty() {
+        return merged;
+    }
     let without = |object: &Value, set: &FieldSet| walk::remove(place, object, set).unwrap_or(Value::Null);
     let declared = |set: &FieldSet| set.with_declared_fields(place);
     let last = declared(last);
-    let mut owned = FieldSet::default();
-    for owner in managed.values() {
-        owned.extend(&owner.set);
-    }
     let merged_set = declared(&walk::field_set(place, &merged));
     // First without anything of the last time, then with what somebody owns added back.
     let bare = without(&merged, &last);
     let bare_set = declared(&walk::field_set(place, &bare));
-    let kept = without(&merged, &merged_set.difference(&bare_set.union(&declared(&owned))));
+    let kept = without(&merged, &merged_set.difference(&bare_set.union(declared(&owned))));
     // What went along but was not the applier's stays.
     let kept_set = declared(&walk::field_set(place, &kept));
     let abandoned = merged_set.difference(&kept_set).intersection(&last);
