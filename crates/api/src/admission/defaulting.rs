@@ -32,12 +32,12 @@ pub fn default_pod_clique_set(set: &mut PodCliqueSet, old: Option<&PodCliqueSet>
         .headless_service_config
         .get_or_insert_with(HeadlessServiceConfig::default);
     let stored_cliques = old.map_or(&[][..], |old| &old.spec.template.cliques);
-    let minimums = stored_cliques
+    let stored: BTreeMap<&str, &PodCliqueTemplate> = stored_cliques
         .iter()
-        .map(|clique| (clique.name.as_str(), clique.spec.min_available));
-    let minimums: BTreeMap<&str, Option<i32>> = minimums.collect();
+        .map(|clique| (clique.name.as_str(), clique))
+        .collect();
     for clique in &mut template.cliques {
-        let stored = minimums.get(clique.name.as_str()).copied().flatten();
+        let stored = stored.get(clique.name.as_str()).copied();
         default_clique(clique, stored);
     }
     for group in &mut template.pod_clique_scaling_groups {
@@ -49,8 +49,13 @@ pub fn default_pod_clique_set(set: &mut PodCliqueSet, old: Option<&PodCliqueSet>
     }
 }
 
-fn default_clique(clique: &mut PodCliqueTemplate, stored_minimum: Option<i32>) {
+fn default_clique(clique: &mut PodCliqueTemplate, stored: Option<&PodCliqueTemplate>) {
     let spec = &mut clique.spec;
+    if spec.role_name.is_empty() {
+        // Two of the Go operator's own samples name no role. The field is immutable, so what is stored stays.
+        spec.role_name = stored.map_or_else(|| clique.name.clone(), |stored| stored.spec.role_name.clone());
+    }
+    let stored_minimum = stored.and_then(|stored| stored.spec.min_available);
     if spec.replicas == 0 {
         spec.replicas = 1;
     }
@@ -69,5 +74,35 @@ fn default_clique(clique: &mut PodCliqueTemplate, stored_minimum: Option<i32>) {
             "terminationGracePeriodSeconds".to_owned(),
             DEFAULT_GRACE_PERIOD_SECONDS.into(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(role: &str) -> PodCliqueSet {
+        let mut set = PodCliqueSet::new("s", Default::default());
+        let mut clique = PodCliqueTemplate {
+            name: "worker".into(),
+            ..PodCliqueTemplate::default()
+        };
+        clique.spec.role_name = role.into();
+        set.spec.template.cliques.push(clique);
+        set
+    }
+
+    #[test]
+    fn a_clique_without_a_role_is_named_after_itself_unless_something_is_stored() {
+        let role = |set: &PodCliqueSet| set.spec.template.cliques[0].spec.role_name.clone();
+        let mut new = set("");
+        default_pod_clique_set(&mut new, None);
+        assert_eq!(role(&new), "worker");
+        let mut update = set("");
+        default_pod_clique_set(&mut update, Some(&set("decode")));
+        assert_eq!(role(&update), "decode");
+        let mut unchanged = set("");
+        default_pod_clique_set(&mut unchanged, Some(&set("")));
+        assert_eq!(role(&unchanged), "", "the field is immutable");
     }
 }
