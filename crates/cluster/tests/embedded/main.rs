@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod faults;
 mod nodes;
 mod objects;
 mod pods;
+mod scheduling;
 mod story;
 mod support;

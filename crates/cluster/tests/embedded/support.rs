@@ -16,9 +16,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tower::ServiceExt;
+use tower::{BoxError, ServiceExt};
 
 /// Virtual time after which a condition counts as never met.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -29,6 +30,16 @@ impl coppice_apiserver::ports::Clock for ServerClock {
     fn now(&self) -> Timestamp {
         self.0.now()
     }
+}
+
+/// What happens to a request of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// It never reaches the server.
+    NotDelivered,
+    /// It is carried out, but nobody learns of it.
+    AnswerLost,
 }
 
 /// A running cluster and what it wrote.
@@ -42,6 +53,15 @@ pub(crate) struct World {
 impl World {
     /// Starts a cluster with the given number of small nodes.
     pub(crate) async fn start(nodes: u32, adjust: impl FnOnce(Options) -> Options) -> Self {
+        Self::start_with_faults(nodes, adjust, |_| Fault::None).await
+    }
+
+    /// Starts a cluster whose n-th write suffers the fault that is chosen for it.
+    pub(crate) async fn start_with_faults(
+        nodes: u32,
+        adjust: impl FnOnce(Options) -> Options,
+        fault_of: fn(usize) -> Fault,
+    ) -> Self {
         // Fails harmlessly in all but the first test of a run.
         let _ = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
@@ -50,14 +70,27 @@ impl World {
         let clock = TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let server = ApiServer::builder().seed(1).clock(ServerClock(clock)).build();
         let writes = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&writes);
-        let observed = server.service().map_request(move |request: Request<Body>| {
+        let (log, inner) = (Arc::clone(&writes), server.service());
+        let count = Arc::new(AtomicUsize::new(0));
+        let observed = tower::service_fn(move |request: Request<Body>| {
+            let mut fault = Fault::None;
             if request.method() != Method::GET {
                 log.lock()
                     .unwrap()
                     .push(format!("{} {}", request.method(), request.uri().path()));
+                fault = fault_of(count.fetch_add(1, Ordering::Relaxed));
             }
-            request
+            let inner = inner.clone();
+            async move {
+                if fault == Fault::NotDelivered {
+                    return Err(BoxError::from("injected: the request was lost"));
+                }
+                let response = inner.oneshot(request).await.map_err(BoxError::from)?;
+                match fault {
+                    Fault::AnswerLost => Err(BoxError::from("injected: the answer was lost")),
+                    Fault::None | Fault::NotDelivered => Ok(response),
+                }
+            }
         });
         let options = Options::default()
             .nodes(NodeProfile::Small, nodes)
