@@ -48,8 +48,10 @@ pub async fn run(client: &Client, case: &Case) -> Result<Vec<Answer>> {
     }
     let mut answers = Vec::new();
     for step in &case.steps {
-        let answer = send(client, step, &kept)
+        let answer = tokio::time::timeout(LONGEST_ANSWER, send(client, step, &kept))
             .await
+            .map_err(|_| anyhow::anyhow!("no complete answer within {LONGEST_ANSWER:?}"))
+            .and_then(|answer| answer)
             .with_context(|| format!("{}: {}", case.case, step.request))?;
         if let Some(name) = &step.keep {
             kept.insert(name.clone(), answer.body.clone());

@@ -94,7 +94,11 @@ fn without_nulls(value: &Value) -> Value {
         Value::Array(items) => items.iter().map(without_nulls).collect(),
         Value::Object(fields) => {
             let present = fields.iter().filter(|(_, field)| !field.is_null());
-            Value::Object(present.map(|(name, field)| (name.clone(), without_nulls(field))).collect())
+            Value::Object(
+                present
+                    .map(|(name, field)| (name.clone(), without_nulls(field)))
+                    .collect(),
+            )
         }
         other => other.clone(),
     }
