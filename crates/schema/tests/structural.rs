@@ -157,7 +157,10 @@ fn mistakes_are_reported_in_kubernetes_words() {
         (json!({"must": "x", "replicas": 2.0}), vec![]),
         (
             json!({"must": "x", "replicas": 2.5}),
-            vec![r#"spec.replicas: Invalid value: "number": spec.replicas in body must be of type integer: "number""#],
+            vec![
+                r#"spec.replicas: Invalid value: "float64": spec.replicas in body must be of type int32: "float64""#,
+                r#"<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.replicas"#,
+            ],
         ),
         (
             json!({"must": "x", "mode": "C"}),

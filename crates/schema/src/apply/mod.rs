@@ -4,6 +4,10 @@
 //! deduced: objects by field, all else as one value). The caller supplies the clock, stores the result, and prunes,
 //! defaults and validates it. It assumes that all versions of a kind have the same field names: owners in another version
 //! are treated as if they were in this one.
+//!
+//! Known differences from the reference, which works on decoded objects: fields that it always writes although they are
+//! optional in the published schema (a role's rules, some statuses and times) count as absent here when they are; and
+//! a value owned as a whole that differs from the live one only in such fields counts as unchanged.
 
 mod compare;
 mod element;

@@ -5,11 +5,25 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::model::{Node, Type};
+
 macro_rules! pattern {
     ($text:literal) => {{
         static PATTERN: LazyLock<Regex> = LazyLock::new(|| Regex::new($text).expect("the pattern is well-formed"));
         &*PATTERN
     }};
+}
+
+/// The format that counts for a node: one that is unknown, or does not belong to the type, does not.
+pub(super) fn effective(node: &Node) -> Option<&str> {
+    let format = node.format.as_deref()?;
+    let counts = match node.ty {
+        Type::String | Type::Any | Type::IntOrString => matches(format, "").is_some(),
+        Type::Integer => matches!(format, "int32" | "int64"),
+        Type::Number => matches!(format, "float" | "double"),
+        _ => false,
+    };
+    counts.then_some(format)
 }
 
 /// Whether a text has the format; `None` if the format is not one that is checked.
@@ -89,7 +103,7 @@ fn is_duration(text: &str) -> bool {
 }
 
 fn is_base64(text: &str) -> bool {
-    text.len().is_multiple_of(4) && pattern!(r"^[A-Za-z0-9+/]*={0,2}$").is_match(text)
+    !text.is_empty() && text.len().is_multiple_of(4) && pattern!(r"^[A-Za-z0-9+/]*={0,2}$").is_match(text)
 }
 
 fn is_cidr(text: &str) -> bool {

@@ -88,14 +88,26 @@ impl Walk {
         }
         let found = type_of(value);
         let fits = match node.ty {
-            Type::Any => true,
+            Type::Any => node.format.is_none(),
             Type::Number => matches!(found, "number" | "integer"),
             Type::Integer => found == "integer" || is_whole(value),
             Type::IntOrString => matches!(found, "integer" | "string") || is_whole(value),
             Type::Quantity => matches!(found, "integer" | "number" | "string"),
             ty => ty.name() == found,
         };
-        if fits {
+        if let Some(format) = formats::effective(node) {
+            let is_textual = matches!(value, Value::String(_) | Value::Array(_));
+            if !is_textual && !fits {
+                // The reference names formats instead of types here.
+                self.wrong_type(path, format, format_of(value));
+                return;
+            }
+            if is_textual && !matches!(node.ty, Type::Integer | Type::Number) {
+                self.matches += 1;
+                return;
+            }
+        }
+        if fits || node.ty == Type::Any {
             self.matches += 1;
             return;
         }
@@ -105,6 +117,9 @@ impl Walk {
             let detail = format!("{:?} must validate at least one schema (anyOf)", path.to_dotted());
             self.errors.push(FieldError::invalid("", "".into(), detail));
             self.wrong_type(path, "integer", found);
+            if value.is_number() {
+                self.out_of_range(path, "integer", None);
+            }
         }
     }
 
@@ -209,6 +224,20 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
+fn format_of(value: &Value) -> &'static str {
+    match value {
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        _ => "",
+    }
+}
+
 fn is_whole(value: &Value) -> bool {
-    value.as_f64().is_some_and(|float| float.fract() == 0.0)
+    value.as_f64().is_some_and(is_json_integer)
+}
+
+/// Whether a float is a whole number that JSON can carry without loss.
+fn is_json_integer(float: f64) -> bool {
+    const LARGEST: f64 = 9_007_199_254_740_991.0;
+    float.abs() <= LARGEST && (float - float.round()).abs() <= 1e-9 * float.abs()
 }

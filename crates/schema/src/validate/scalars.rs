@@ -9,11 +9,22 @@ use crate::gotext;
 use crate::model::{Node, Type};
 use crate::path::Path;
 
-/// Equality of an enumeration value and a value; 1 and 1.0 are the same number.
-pub(super) fn same(left: &Value, right: &Value) -> bool {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),
-        _ => left == right,
+/// Whether a value is the allowed one. As in the reference, numbers are first converted to the type of the allowed value:
+/// fractions are cut off for whole numbers, and a number stands for the character with that code.
+pub(super) fn same(allowed: &Value, value: &Value) -> bool {
+    match (allowed, value) {
+        (Value::Number(allowed), Value::Number(value)) if allowed.is_f64() => allowed.as_f64() == value.as_f64(),
+        (Value::Number(allowed), Value::Number(value)) if value.is_f64() => {
+            value.as_f64().map(f64::trunc) == allowed.as_f64()
+        }
+        (Value::String(allowed), Value::Number(value)) => {
+            let code = value
+                .as_u64()
+                .and_then(|code| u32::try_from(code).ok())
+                .and_then(char::from_u32);
+            code.is_some_and(|character| allowed.chars().eq([character]))
+        }
+        _ => allowed == value,
     }
 }
 
@@ -26,8 +37,8 @@ impl Walk {
             self.errors
                 .push(FieldError::invalid(path.to_dotted(), text.into(), detail));
         }
-        let Some(format) = &node.format else { return };
-        if matches!(node.ty, Type::String | Type::Any) && formats::matches(format, text) == Some(false) {
+        let Some(format) = formats::effective(node) else { return };
+        if formats::matches(format, text) == Some(false) {
             let name = path.to_dotted();
             let detail = format!("{name} in body must be of type {format}: {}", gotext::quote(text));
             self.errors
@@ -115,7 +126,7 @@ impl Walk {
                     } else {
                         number / factor
                     };
-                    (ratio - ratio.round()).abs() < 1e-9
+                    super::is_json_integer(ratio)
                 }
                 _ => false,
             },
@@ -132,20 +143,22 @@ impl Walk {
         let format = node.format.as_deref().unwrap_or_default();
         let fits = match (node.ty, format) {
             (Type::Integer, "int32") => whole(number).is_some_and(|whole| i32::try_from(whole).is_ok()),
-            (Type::Integer, _) => whole(number).is_none_or(|whole| i64::try_from(whole).is_ok()) || !is_whole(number),
+            (Type::Integer, _) => whole(number).is_some_and(|whole| i64::try_from(whole).is_ok()),
             (Type::Number, "float") => number.as_f64().is_none_or(|float| float.abs() <= f64::from(f32::MAX)),
             _ => true,
         };
-        // A fraction is a type mistake already.
-        if fits || (node.ty == Type::Integer && !is_whole(number)) {
+        if fits {
             return;
         }
-        let ty = node.ty.name();
-        let format = if matches!(format, "int32" | "int64" | "float" | "double") {
-            format!("with format {format}")
-        } else {
-            "(default format)".to_owned()
-        };
+        let known = matches!(format, "int32" | "int64" | "float" | "double");
+        self.out_of_range(path, node.ty.name(), known.then_some(format));
+    }
+
+    pub(super) fn out_of_range(&mut self, path: &Path<'_>, ty: &str, format: Option<&str>) {
+        let format = format.map_or_else(
+            || "(default format)".to_owned(),
+            |format| format!("with format {format}"),
+        );
         let detail = format!("Checked value must be of type {ty} {format} in {}", path.to_dotted());
         self.errors.push(FieldError::invalid("", "".into(), detail));
     }
@@ -163,10 +176,6 @@ fn whole(number: &Number) -> Option<i128> {
         .as_f64()
         .filter(|float| float.fract() == 0.0 && float.abs() < 1e30)
         .map(|float| float as i128)
-}
-
-fn is_whole(number: &Number) -> bool {
-    whole(number).is_some()
 }
 
 /// Bounds print as whole numbers where they are.
