@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use serde_json::Value;
 
+use crate::admission::Transport;
 use crate::auth::{Authenticator, Authorizer};
 use crate::crd;
 use crate::discovery::Documents;
@@ -19,6 +20,7 @@ pub(crate) struct Core {
     pub(crate) identities: Identities,
     pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) transport: Transport,
     catalogue: RwLock<Catalogue>,
 }
 
@@ -46,6 +48,7 @@ impl Core {
         identities: Identities,
         authenticator: Arc<dyn Authenticator>,
         authorizer: Arc<dyn Authorizer>,
+        transport: Transport,
     ) -> Self {
         let catalogue = RwLock::new(Catalogue::new(Registry::new(builtin_resources())));
         Self {
@@ -54,6 +57,7 @@ impl Core {
             identities,
             authenticator,
             authorizer,
+            transport,
             catalogue,
         }
     }

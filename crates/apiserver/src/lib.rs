@@ -27,6 +27,7 @@ mod subresources;
 mod table;
 mod tree;
 
+pub use admission::{AdmissionHandler, Review, ServiceResolver};
 pub use coppice_schema::{ErrorKind, FieldError};
 pub use discovery::KUBERNETES_VERSION;
 pub use rest::ApiBody;

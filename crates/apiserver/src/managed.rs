@@ -99,6 +99,10 @@ impl Writer {
             Mode::Apply { .. } => {}
             Mode::Untracked => carry_meta("managedFields", old, object),
         }
+    }
+
+    /// Keeps the times of managed fields when nothing else changes, so that a write without effect is none.
+    pub(crate) fn settle_times(object: &mut Value, old: &Value) {
         apply::keep_times_if_unchanged(old, object);
     }
 

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower::Service;
 
+use crate::admission::{AdmissionHandler, ServiceResolver, Transport};
 use crate::auth::{AllowEverything, Authenticator, Authorizer, TrustEveryone};
 use crate::core::Core;
 use crate::ports::{Clock, Identities, SystemClock};
@@ -41,6 +42,7 @@ pub struct Builder {
     history_limit: usize,
     authenticator: Arc<dyn Authenticator>,
     authorizer: Arc<dyn Authorizer>,
+    transport: Transport,
 }
 
 impl Builder {
@@ -79,11 +81,32 @@ impl Builder {
         self
     }
 
+    /// Calls `handler` instead of the address of every webhook of that name.
+    #[must_use]
+    pub fn admission_handler(mut self, webhook: &str, handler: impl AdmissionHandler) -> Self {
+        self.transport.handlers.insert(webhook.to_owned(), Arc::new(handler));
+        self
+    }
+
+    /// Who is asked for the address of a service that a webhook configuration names.
+    #[must_use]
+    pub fn service_resolver(mut self, resolver: impl ServiceResolver) -> Self {
+        self.transport.resolver = Some(Arc::new(resolver));
+        self
+    }
+
     /// The server, with the objects every cluster has (namespaces, system priority classes).
     pub fn build(self) -> ApiServer {
         let identities = self.seed.map_or_else(Identities::from_entropy, Identities::seeded);
         let store = Store::new(self.history_limit);
-        let core = Core::new(store, self.clock, identities, self.authenticator, self.authorizer);
+        let core = Core::new(
+            store,
+            self.clock,
+            identities,
+            self.authenticator,
+            self.authorizer,
+            self.transport,
+        );
         crate::bootstrap::create_initial_objects(&core);
         ApiServer { core: Arc::new(core) }
     }
@@ -98,6 +121,7 @@ impl ApiServer {
             history_limit: DEFAULT_HISTORY_LIMIT,
             authenticator: Arc::new(TrustEveryone),
             authorizer: Arc::new(AllowEverything),
+            transport: Transport::default(),
         }
     }
 

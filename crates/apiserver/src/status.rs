@@ -67,6 +67,7 @@ struct Details {
     causes: Vec<Cause>,
     retry_after_seconds: Option<u32>,
     continue_token: Option<String>,
+    shown: bool,
 }
 
 impl ApiError {
@@ -189,9 +190,31 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// The patch's media type is not served.
+    pub fn unsupported_patch_type() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            "415: Unsupported Media Type",
+        )
+        .with_details()
+    }
+
+    /// The patch does not fit the object.
+    pub fn patch_refused() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details()
+    }
+
+    /// Shows details even when there are none.
+    fn with_details(mut self) -> Self {
+        self.details.shown = true;
+        self
+    }
+
     /// None of the wanted media types is served.
     pub fn not_acceptable(accepted: &str) -> Self {
-        let message = format!("only the following media types are accepted: {accepted}");
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {accepted}");
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
@@ -311,7 +334,7 @@ impl ApiError {
         let bare = self.details.about.is_none()
             && self.details.causes.is_empty()
             && self.details.retry_after_seconds.is_none();
-        if bare && self.reason != "MethodNotAllowed" && self.reason != "NotFound" {
+        if bare && !matches!(self.reason, "MethodNotAllowed" | "NotFound" | "NotAcceptable") && !self.details.shown {
             return None;
         }
         let mut details = serde_json::Map::new();

@@ -127,7 +127,11 @@ async fn lists_are_selected_and_paged() {
         .unwrap_err();
     assert_eq!(
         status(&wrong),
-        (400, "BadRequest".into(), "field label not supported: data.key".into())
+        (
+            400,
+            "BadRequest".into(),
+            "\"data.key\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"".into()
+        )
     );
 }
 

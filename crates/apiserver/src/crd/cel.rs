@@ -132,6 +132,37 @@ fn to_cel(at: Option<Cursor<'_>>, value: &Value, whole_object: bool) -> CelValue
     }
 }
 
+/// A value as CEL sees it without a schema: names as they are.
+fn plain(value: &Value) -> CelValue {
+    match value {
+        Value::Array(items) => CelValue::List(Arc::new(items.iter().map(plain).collect())),
+        Value::Object(members) => {
+            let entries = members
+                .iter()
+                .map(|(name, member)| (Key::String(Arc::new(name.clone())), plain(member)));
+            CelValue::Map(Map {
+                map: Arc::new(entries.collect()),
+            })
+        }
+        scalar => to_cel(None, scalar, false),
+    }
+}
+
+/// Evaluates a condition over untyped variables.
+pub(crate) fn evaluate_condition(expression: &str, variables: &[(&str, &Value)]) -> Result<bool, String> {
+    let program = Program::compile(expression).map_err(|error| format!("compilation failed: {error}"))?;
+    let mut context = Context::default();
+    context.register_all();
+    for (name, value) in variables {
+        context.add_variable_from_value(*name, plain(value));
+    }
+    match program.execute(&context) {
+        Ok(CelValue::Bool(result)) => Ok(result),
+        Ok(_) => Err("the result is not a bool".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Rules see only the name of an object's metadata.
 fn name_only(metadata: &Value) -> Value {
     let mut kept = serde_json::Map::new();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+pub(crate) use cel::evaluate_condition;
 pub(crate) use definition::Definition;
 
 use crate::core::Core;

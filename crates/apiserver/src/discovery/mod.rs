@@ -41,17 +41,17 @@ fn api(core: &Core, words: &[&str], parts: &Parts) -> Result<Reply, ApiError> {
         ["apis"] => documents::group_list(&registry),
         ["api", version] => match documents::resource_list(&registry, "", version) {
             Some(list) => list,
-            None => return Ok(Reply::page_not_found()),
+            None => return Err(ApiError::unknown_path()),
         },
         ["apis", group] => match documents::group(&registry, group) {
             Some(group) => group,
-            None => return Ok(Reply::page_not_found()),
+            None => return Err(ApiError::unknown_path()),
         },
         ["apis", group, version] => match documents::resource_list(&registry, group, version) {
             Some(list) => list,
-            None => return Ok(Reply::page_not_found()),
+            None => return Err(ApiError::unknown_path()),
         },
-        _ => return Ok(Reply::page_not_found()),
+        _ => return Err(ApiError::unknown_path()),
     };
     let reply = Reply::json(StatusCode::OK, &document);
     Ok(if aggregated && words.len() == 1 {

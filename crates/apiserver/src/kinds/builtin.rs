@@ -1,12 +1,11 @@
 //! The rules of built-in kinds, except where a kind has a file of its own.
 
 use coppice_schema::{
-    Cursor, ErrorKind, FieldError, GroupVersionKind, Root, apply_defaults, drop_nulls, kubernetes, prune,
-    strategic_merge, validate_schema,
+    Cursor, FieldError, GroupVersionKind, Root, apply_defaults, drop_nulls, kubernetes, prune, strategic_merge,
 };
 use serde_json::{Value, json};
 
-use super::{Kind, NameRule, Part, ScalePaths, World, defaults, quantity, service_ip, validation};
+use super::{Kind, NameRule, Part, ScalePaths, World, decoding, defaults, quantity, service_ip, validation};
 
 /// A built-in kind that differs from others only in the facts of this table.
 pub(crate) struct Plain {
@@ -80,41 +79,7 @@ fn has_generation(kind: &str) -> bool {
     )
 }
 
-fn has_null(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.iter().any(has_null),
-        Value::Object(fields) => fields.values().any(has_null),
-        _ => false,
-    }
-}
-
-fn without_nulls(value: &Value) -> Value {
-    match value {
-        Value::Array(items) => items.iter().map(without_nulls).collect(),
-        Value::Object(fields) => {
-            let present = fields.iter().filter(|(_, field)| !field.is_null());
-            Value::Object(
-                present
-                    .map(|(name, field)| (name.clone(), without_nulls(field)))
-                    .collect(),
-            )
-        }
-        other => other.clone(),
-    }
-}
-
 impl Plain {
-    fn check_schema(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let Some(at) = self.cursor() else { return Vec::new() };
-        // In a built-in kind null is absence, also where the server itself writes it (a condition's lastProbeTime).
-        if has_null(object) {
-            validate_schema(at, &without_nulls(object), old)
-        } else {
-            validate_schema(at, object, old)
-        }
-    }
-
     /// The schema of the kind, if the schema crate has one.
     pub(super) fn cursor(&self) -> Option<Cursor<'static>> {
         kubernetes().kind(&self.schema)
@@ -135,13 +100,11 @@ impl Kind for Plain {
     }
 
     fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = self.check_schema(object, None);
-        errors.extend(validation::validate(&self.schema.group, &self.kind, object));
-        errors
+        validation::validate(&self.schema.group, &self.kind, object)
     }
 
     fn validate_update(&self, object: &Value, old: &Value, part: Part) -> Vec<FieldError> {
-        let mut errors = self.check_schema(object, Some(old));
+        let mut errors = Vec::new();
         if part == Part::Main {
             let (group, kind) = (&*self.schema.group, self.kind.as_str());
             // What was wrong before may stay.
@@ -201,17 +164,7 @@ impl Kind for Plain {
         let Some(at) = self.cursor() else { return Ok(()) };
         let mut object = object.clone();
         drop_nulls(at, &mut object);
-        let errors = validate_schema(at, &object, None);
-        match errors.into_iter().find(|error| error.kind == ErrorKind::TypeInvalid) {
-            Some(error) => Err(format!(
-                "{} into Go struct field {}.{}: {}",
-                found(error.value.as_ref()),
-                self.kind,
-                error.path,
-                error.detail
-            )),
-            None => Ok(()),
-        }
+        decoding::first_problem(at, &self.kind, &object).map_or(Ok(()), Err)
     }
 
     fn has_status(&self) -> bool {
@@ -224,8 +177,7 @@ impl Kind for Plain {
 
     fn name_rule(&self) -> NameRule {
         match self.kind.as_str() {
-            "Namespace" => NameRule::Label,
-            "Service" => NameRule::Label1035,
+            "Namespace" | "Service" => NameRule::Label,
             "Role" | "RoleBinding" | "ClusterRole" | "ClusterRoleBinding" => NameRule::PathSegment,
             _ => NameRule::Subdomain,
         }
@@ -297,16 +249,5 @@ impl Kind for Plain {
             "Service" => vec!["spec.clusterIP", "spec.type"],
             _ => vec![],
         }
-    }
-}
-
-/// What Go calls a JSON value.
-fn found(value: Option<&Value>) -> &'static str {
-    match value {
-        Some(Value::String(_)) => "string",
-        Some(Value::Number(_)) => "number",
-        Some(Value::Bool(_)) => "bool",
-        Some(Value::Array(_)) => "array",
-        _ => "object",
     }
 }

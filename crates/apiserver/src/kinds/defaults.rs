@@ -11,13 +11,19 @@ pub(super) fn fill(group: &str, kind: &str, object: &mut Value) {
         ("", "Service") => service(object),
         ("", "Secret") => secret(object),
         ("", "Node") => node(object),
+        ("", "Event") => event(object),
         ("apps" | "batch", _) | ("", "ReplicationController" | "PodTemplate") => workload(kind, object),
         ("autoscaling", _) => autoscaler(object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => binding(object),
         ("admissionregistration.k8s.io", _) => webhooks(kind, object),
         ("scheduling.k8s.io", _) => set(object, "preemptionPolicy", json!("PreemptLowerPriority")),
         ("resource.k8s.io", "ResourceClaim") => claim(object.pointer_mut("/spec")),
-        ("resource.k8s.io", "ResourceClaimTemplate") => claim(object.pointer_mut("/spec/spec")),
+        ("resource.k8s.io", "ResourceClaimTemplate") => {
+            claim(object.pointer_mut("/spec/spec"));
+            if let Some(spec) = object.get_mut("spec") {
+                set(spec, "metadata", json!({}));
+            }
+        }
         _ => {}
     }
 }
@@ -80,12 +86,61 @@ fn secret(object: &mut Value) {
 }
 
 fn node(object: &mut Value) {
-    if let (Some(capacity), None) = (
-        object.pointer("/status/capacity").cloned(),
-        object.pointer("/status/allocatable"),
-    ) {
-        object["status"]["allocatable"] = capacity;
+    let status = object_mut(object, "status");
+    let mut value = Value::Object(std::mem::take(status));
+    if let (Some(capacity), None) = (value.get("capacity").cloned(), value.get("allocatable")) {
+        value["allocatable"] = capacity;
     }
+    set(&mut value, "daemonEndpoints", json!({"kubeletEndpoint": {"Port": 0}}));
+    set(&mut value, "nodeInfo", json!({}));
+    for name in NODE_INFO {
+        if value["nodeInfo"].get(name).is_none() {
+            value["nodeInfo"][name] = json!("");
+        }
+    }
+    object["status"] = value;
+}
+
+/// What nodes say about themselves; empty until they do.
+const NODE_INFO: [&str; 10] = [
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+];
+
+/// A new node is not ready, and repels pods until someone has seen that it is.
+fn new_node(object: &mut Value) {
+    let spec = spec(object);
+    let taints = spec.entry("taints").or_insert(json!([]));
+    let Some(taints) = taints.as_array_mut() else { return };
+    if !taints
+        .iter()
+        .any(|taint| taint["key"] == "node.kubernetes.io/not-ready" && taint["effect"] == "NoSchedule")
+    {
+        taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}));
+    }
+}
+
+/// Times of events are written even when they are not known.
+fn event(object: &mut Value) {
+    for time in ["firstTimestamp", "lastTimestamp", "eventTime"] {
+        if object.is_object() && object.get(time).is_none() {
+            object[time] = Value::Null;
+        }
+    }
+    for text in ["reportingComponent", "reportingInstance"] {
+        if object.is_object() && object.get(text).is_none() {
+            object[text] = json!("");
+        }
+    }
+    set(object, "source", json!({}));
 }
 
 fn workload(kind: &str, object: &mut Value) {
@@ -262,6 +317,7 @@ fn exact(request: &mut Value) {
 pub(super) fn prepare_new(group: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
         ("", "Namespace") => namespace(object),
+        ("", "Node") => new_node(object),
         ("policy", "PodDisruptionBudget") => {
             object["status"] =
                 json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});

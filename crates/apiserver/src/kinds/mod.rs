@@ -5,6 +5,7 @@
 //! store, except through the [`World`] they are shown.
 
 mod builtin;
+mod decoding;
 mod defaults;
 mod pod;
 mod pod_defaults;
@@ -37,8 +38,6 @@ pub(crate) enum NameRule {
     Subdomain,
     /// Lower case, digits and `-`; up to 63 characters.
     Label,
-    /// As `Label`, and starts with a letter.
-    Label1035,
     /// Anything that fits in a path.
     PathSegment,
 }

@@ -61,6 +61,9 @@ impl Kind for Pod {
         if let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) {
             pod_defaults::default_pod_spec(spec);
         }
+        if let Some(status) = object.get_mut("status").filter(|status| status.is_object()) {
+            pod_defaults::default_pod_status(status);
+        }
     }
 
     fn admit_create(&self, object: &mut Value, world: &World<'_>) -> Result<(), AdmissionRefusal> {

@@ -203,6 +203,34 @@ fn default_downward(downward: Option<&mut Value>) {
     }
 }
 
+/// Fills in what a pod status leaves out: times that are never absent, and the list form of the address.
+pub(super) fn default_pod_status(status: &mut Value) {
+    for condition in status
+        .get_mut("conditions")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        for time in ["lastProbeTime", "lastTransitionTime"] {
+            if condition.is_object() && condition.get(time).is_none() {
+                condition[time] = Value::Null;
+            }
+        }
+    }
+    let address = status
+        .get("podIP")
+        .and_then(Value::as_str)
+        .filter(|address| !address.is_empty())
+        .map(str::to_owned);
+    let listed = status
+        .get("podIPs")
+        .and_then(Value::as_array)
+        .is_some_and(|list| !list.is_empty());
+    if let Some(address) = address.filter(|_| !listed) {
+        status["podIPs"] = json!([{"ip": address}]);
+    }
+}
+
 /// The quality of service that requests and limits of CPU and memory amount to.
 pub(super) fn qos_class(spec: &Value) -> &'static str {
     let containers = ["containers", "initContainers"]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use coppice_schema::FieldError;
 use serde_json::{Value, json};
 
-use super::NameRule;
+use super::{NameRule, quantity};
 use crate::rest::validate_name;
 
 const IMMUTABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
@@ -54,6 +54,14 @@ pub(super) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
         }
     }
     validate_mounts(spec, path, &volumes, &mut errors);
+    if let Some(host) = spec
+        .get("hostname")
+        .and_then(Value::as_str)
+        .filter(|host| !host.is_empty())
+        && let Some(detail) = validate_name(host, NameRule::Label)
+    {
+        errors.push(FieldError::invalid(format!("{path}.hostname"), json!(host), detail));
+    }
     errors
 }
 
@@ -89,6 +97,7 @@ fn validate_container(container: &Value, at: &str, names: &mut BTreeSet<String>,
     if container["image"].as_str().unwrap_or_default().is_empty() {
         errors.push(FieldError::required(format!("{at}.image"), ""));
     }
+    validate_requests(container, at, errors);
     one_of(
         container,
         "imagePullPolicy",
@@ -110,6 +119,30 @@ fn validate_container(container: &Value, at: &str, names: &mut BTreeSet<String>,
     for (index, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
         if variable["name"].as_str().unwrap_or_default().is_empty() {
             errors.push(FieldError::required(format!("{at}.env[{index}].name"), ""));
+        }
+    }
+}
+
+/// Nothing may request more than its limit.
+fn validate_requests(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let list = |kind: &str| {
+        container
+            .pointer(&format!("/resources/{kind}"))
+            .and_then(Value::as_object)
+    };
+    let (Some(requests), Some(limits)) = (list("requests"), list("limits")) else {
+        return;
+    };
+    for (name, request) in requests {
+        let Some(limit) = limits.get(name) else { continue };
+        if quantity::is_greater(request, limit) {
+            let limit = limit.as_str().unwrap_or_default();
+            let detail = format!("must be less than or equal to {name} limit of {limit}");
+            errors.push(FieldError::invalid(
+                format!("{at}.resources.requests"),
+                request.clone(),
+                detail,
+            ));
         }
     }
 }
@@ -139,9 +172,12 @@ pub(super) fn validate_spec_change(object: &Value, old: &Value) -> Vec<FieldErro
     let mut errors = Vec::new();
     let (mut new, old) = (object["spec"].clone(), &old["spec"]);
     let gated = has_gates(old);
-    if let Some(added) = added_gate(&new, old) {
-        let detail = "only deletion is allowed, but found new scheduling gate '".to_owned() + &added + "'";
-        errors.push(FieldError::forbidden("spec.schedulingGates", detail));
+    if let Some((index, added)) = added_gate(&new, old) {
+        let detail = format!("only deletion is allowed, but found new scheduling gate '{added}'");
+        errors.push(FieldError::forbidden(
+            format!("spec.schedulingGates[{index}].name"),
+            detail,
+        ));
     }
     for kind in ["containers", "initContainers"] {
         let pairs = new[kind].as_array().map_or(0, Vec::len) == old[kind].as_array().map_or(0, Vec::len);
@@ -194,12 +230,11 @@ fn has_gates(spec: &Value) -> bool {
         .is_some_and(|gates| !gates.is_empty())
 }
 
-fn added_gate(new: &Value, old: &Value) -> Option<String> {
+fn added_gate(new: &Value, old: &Value) -> Option<(usize, String)> {
     let known: Vec<&Value> = old["schedulingGates"].as_array().into_iter().flatten().collect();
-    let mut gates = new["schedulingGates"].as_array().into_iter().flatten();
-    gates
-        .find(|gate| !known.contains(gate))
-        .map(|gate| gate["name"].as_str().unwrap_or_default().to_owned())
+    let mut gates = new["schedulingGates"].as_array().into_iter().flatten().enumerate();
+    let (index, gate) = gates.find(|(_, gate)| !known.contains(gate))?;
+    Some((index, gate["name"].as_str().unwrap_or_default().to_owned()))
 }
 
 fn forgive(new: &mut Value, old: &Value, name: &str) {

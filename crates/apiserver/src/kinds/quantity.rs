@@ -45,28 +45,47 @@ pub(super) fn canonicalise(at: Cursor<'_>, value: &mut Value) {
 
 /// The canonical form of a quantity; nothing when it is none, or too large or too fine to be counted exactly.
 pub(super) fn canonical(text: &str) -> Option<String> {
+    let (nanos, family) = read(text)?;
+    Some(match family {
+        Family::Binary => binary(nanos),
+        Family::Decimal => decimal(nanos),
+        Family::Exponential => exponential(nanos),
+    })
+}
+
+/// Whether one quantity is greater than another; not when either is none.
+pub(super) fn is_greater(left: &Value, right: &Value) -> bool {
+    let amount = |value: &Value| read(value.as_str()?).map(|(nanos, _)| nanos);
+    matches!((amount(left), amount(right)), (Some(left), Some(right)) if left > right)
+}
+
+/// The suffixes a quantity is written with.
+enum Family {
+    Binary,
+    Decimal,
+    Exponential,
+}
+
+fn read(text: &str) -> Option<(i128, Family)> {
     let text = text.trim();
     let split = text
         .find(|character: char| !matches!(character, '0'..='9' | '.' | '+' | '-'))
         .unwrap_or(text.len());
     let (digits, suffix) = text.split_at(split);
     if let Some(power) = BINARY.iter().position(|known| *known == suffix && !suffix.is_empty()) {
-        let scaled = parse(
-            digits,
-            NANO.checked_mul(1024_i128.checked_pow(u32::try_from(power).ok()?)?)?,
-        )?;
-        return Some(binary(scaled));
+        let scale = NANO.checked_mul(1024_i128.checked_pow(u32::try_from(power).ok()?)?)?;
+        return Some((parse(digits, scale)?, Family::Binary));
     }
     if let Some(exponent) = suffix.strip_prefix(['e', 'E']).filter(|exponent| !exponent.is_empty()) {
         let exponent: i32 = exponent.parse().ok()?;
         let scale = 10_i128.checked_pow(u32::try_from(9 + exponent).ok()?)?;
-        return Some(exponential(parse(digits, scale)?));
+        return Some((parse(digits, scale)?, Family::Exponential));
     }
     let power = DECIMAL.iter().position(|known| *known == suffix)?;
-    Some(decimal(parse(
-        digits,
-        1000_i128.checked_pow(u32::try_from(power).ok()?)?,
-    )?))
+    Some((
+        parse(digits, 1000_i128.checked_pow(u32::try_from(power).ok()?)?)?,
+        Family::Decimal,
+    ))
 }
 
 /// A decimal number times `scale`, exactly.

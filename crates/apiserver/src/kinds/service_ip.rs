@@ -29,11 +29,13 @@ pub(super) fn allocate(service: &mut Value, store: &Store) {
     let address = if wanted.is_empty() { free(store) } else { wanted };
     service["spec"]["clusterIP"] = json!(address);
     service["spec"]["clusterIPs"] = json!([address]);
+    // A headless service without selector says nothing about its endpoints, so they may be of both families.
+    let both = address == "None" && service.pointer("/spec/selector").is_none();
     if service.pointer("/spec/ipFamilies").is_none() {
-        service["spec"]["ipFamilies"] = json!(["IPv4"]);
+        service["spec"]["ipFamilies"] = if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
     }
     if service.pointer("/spec/ipFamilyPolicy").is_none() {
-        service["spec"]["ipFamilyPolicy"] = json!("SingleStack");
+        service["spec"]["ipFamilyPolicy"] = json!(if both { "RequireDualStack" } else { "SingleStack" });
     }
 }
 

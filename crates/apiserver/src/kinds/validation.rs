@@ -30,6 +30,7 @@ pub(super) fn validate(group: &str, kind: &str, object: &Value) -> Vec<FieldErro
             }
         }
         ("scheduling.k8s.io", _) => priority_class(object, &mut errors),
+        ("coordination.k8s.io", _) => lease(object, &mut errors),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role_binding(object, &mut errors),
         _ => {}
     }
@@ -139,6 +140,17 @@ fn service(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
+fn lease(object: &Value, errors: &mut Vec<FieldError>) {
+    let seconds = object.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64);
+    if let Some(seconds) = seconds.filter(|seconds| *seconds <= 0) {
+        errors.push(FieldError::invalid(
+            "spec.leaseDurationSeconds",
+            json!(seconds),
+            "must be greater than 0",
+        ));
+    }
+}
+
 fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
     let number = |name: &str| {
         object
@@ -202,7 +214,13 @@ pub(super) fn validate_update(group: &str, kind: &str, object: &Value, old: &Val
                 }
             }
         }
-        ("scheduling.k8s.io", _) => fixed(object, old, &["/value", "/preemptionPolicy"], &mut errors),
+        ("scheduling.k8s.io", _) => {
+            for name in ["value", "preemptionPolicy"] {
+                if object.get(name) != old.get(name) {
+                    errors.push(FieldError::forbidden(name, "may not be changed in an update."));
+                }
+            }
+        }
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
             if object.get("roleRef") != old.get("roleRef") =>
         {

@@ -10,7 +10,7 @@ use crate::status::ApiError;
 use crate::tree::{meta_mut, meta_text};
 
 /// The media types of whole objects.
-const ACCEPTED: &str = "application/json, application/yaml";
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 impl Call {
     /// The media type of the body, without parameters.
@@ -93,7 +93,7 @@ impl Call {
     pub(super) fn check_fields(&self, object: &mut Value, duplicates: &[String]) -> Result<(), ApiError> {
         let metadata = object.get("metadata");
         if metadata.is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
-            return Err(self.wrong_type("metadata: an object is needed"));
+            return Err(self.wrong_type("json: cannot unmarshal metadata: an object is needed"));
         }
         self.served
             .rules
@@ -127,7 +127,7 @@ impl Call {
     fn wrong_type(&self, error: &str) -> ApiError {
         let kind = &self.served.kind;
         ApiError::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {kind}: json: cannot unmarshal {error}",
+            "{kind} in version {:?} cannot be handled as a {kind}: {error}",
             self.served.version
         ))
     }

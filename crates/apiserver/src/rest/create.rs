@@ -63,6 +63,7 @@ impl Call {
     async fn try_create(&self, mut object: Value, writer: &managed::Writer) -> Result<Outcome, ApiError> {
         let rules = &self.served.rules;
         rules.default(&mut object);
+        writer.on_create(self, &mut object);
         let world = self.world();
         rules
             .admit_create(&mut object, &world)
@@ -80,7 +81,6 @@ impl Call {
         if !rules.has_generation() {
             meta_mut(&mut object).remove("generation");
         }
-        writer.on_create(self, &mut object);
         tidy_meta(&mut object);
         self.validate_new(&object)?;
         admission::validate(self, Operation::Create, Some(&object), None).await?;

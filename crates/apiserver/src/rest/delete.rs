@@ -209,16 +209,22 @@ impl Call {
             .store
             .list(&self.served.id, &selection, &PageRequest::default())
             .map_err(|error| ApiError::internal(error.to_string()))?;
+        let page_revision = page.revision;
         let mut items = Vec::with_capacity(page.objects.len());
         for object in page.objects {
             let call = self.on_object(object.key());
+            let mut shown = view::shown_value(&self.served, &object);
+            if let Some(members) = shown.as_object_mut().filter(|_| !self.served.custom) {
+                members.remove("kind");
+                members.remove("apiVersion");
+            }
             match call.delete_named(&options).await {
-                Ok(deleted) => items.push(deleted.object),
+                Ok(_) => items.push(shown),
                 Err(error) if error.reason() == "NotFound" => {}
                 Err(error) => return Err(error),
             }
         }
-        let revision = self.core.store.revision().to_string();
+        let revision = page_revision.to_string();
         let list = json!({"kind": &*self.served.list_kind, "apiVersion": self.served.api_version(),
             "metadata": {"resourceVersion": revision}, "items": items});
         Ok(Reply::json(StatusCode::OK, &list))
@@ -282,7 +288,7 @@ impl Call {
     }
 
     fn check_delete_preconditions(&self, old: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
-        let (about, name) = (self.served.about(), self.path.name.as_str());
+        let (about, name) = (self.served.about_kind(), self.path.name.as_str());
         let (uid, revision) = (meta_text(old, "uid"), meta_text(old, "resourceVersion"));
         if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
             let why = format!(
@@ -335,10 +341,13 @@ impl Call {
             let known = matches!(&*requirement.field, "metadata.name" | "metadata.namespace")
                 || self.served.rules.selectable_fields().contains(&&*requirement.field);
             if !known {
-                return Err(ApiError::bad_request(format!(
-                    "field label not supported: {}",
-                    requirement.field
-                )));
+                let selectable = self.served.rules.selectable_fields();
+                return Err(ApiError::bad_request(if selectable.is_empty() && !self.served.custom {
+                    let known = "only \"metadata.name\", \"metadata.namespace\"";
+                    format!("{:?} is not a known field selector: {known}", requirement.field)
+                } else {
+                    format!("field label not supported: {}", requirement.field)
+                }));
             }
         }
         Ok(Selection {
@@ -373,7 +382,7 @@ pub(crate) fn read_options(body: &Value, query: &super::Options) -> Result<Delet
         Some("Background") => Some(Propagation::Background),
         Some("Foreground") => Some(Propagation::Foreground),
         Some(other) => {
-            let supported = [json!("Background"), json!("Foreground"), json!("Orphan")];
+            let supported = ["Foreground", "Background", "Orphan", "nil"].map(|one| json!(one));
             let error = FieldError::not_supported("propagationPolicy", json!(other), &supported);
             let about = crate::status::About {
                 group: "meta.k8s.io",

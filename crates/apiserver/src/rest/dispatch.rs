@@ -80,23 +80,34 @@ async fn resource(
 ) -> Result<Reply, ApiError> {
     let registry = core.registry();
     let Some(served) = registry.find(&path.group, &path.version, &path.resource).cloned() else {
-        return Ok(Reply::page_not_found());
+        return Err(ApiError::unknown_path());
     };
-    let options = Options::parse(parts.uri.query().unwrap_or_default())?;
+    let mut options = Options::parse(parts.uri.query().unwrap_or_default())?;
+    options.watch |= path.watch;
     let answer = negotiate(&parts.headers)?;
     if answer.form == Form::AggregatedDiscovery {
         return Err(ApiError::not_acceptable(super::negotiate::SERVED));
     }
     let verb = Verb::of(&parts.method, &path, options.watch)?;
+    if matches!(verb, Verb::List | Verb::Watch) {
+        options.check_list(verb == Verb::Watch);
+    }
+    if !options.invalid.is_empty() {
+        let about = crate::status::About {
+            group: "meta.k8s.io",
+            resource: options_kind(verb),
+        };
+        return Err(ApiError::invalid(about, "", &options.invalid));
+    }
     if served.namespaced && path.namespace.is_empty() && (verb == Verb::Create || !path.name.is_empty()) {
         // All namespaces can be read together, but an object lives in one.
         if verb == Verb::Create {
             return Err(ApiError::method_not_allowed());
         }
-        return Ok(Reply::page_not_found());
+        return Err(ApiError::unknown_path());
     }
     if !served.namespaced && !path.namespace.is_empty() {
-        return Ok(Reply::page_not_found());
+        return Err(ApiError::unknown_path());
     }
     let call = Call {
         core,
@@ -113,6 +124,18 @@ async fn resource(
     };
     call.authorize()?;
     call.run().await
+}
+
+/// What the options of a verb are called.
+fn options_kind(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Get => "GetOptions",
+        Verb::List | Verb::Watch | Verb::DeleteCollection => "ListOptions",
+        Verb::Create => "CreateOptions",
+        Verb::Update => "UpdateOptions",
+        Verb::Patch => "PatchOptions",
+        Verb::Delete => "DeleteOptions",
+    }
 }
 
 impl Call {
@@ -175,7 +198,7 @@ impl Call {
 
     async fn run_part(&self) -> Result<Reply, ApiError> {
         let Some(part) = self.served.subresource(&self.path.subresource) else {
-            return Ok(Reply::page_not_found());
+            return Err(ApiError::unknown_path());
         };
         if !part.verbs.contains(&self.verb.as_str()) {
             return Err(ApiError::method_not_allowed());

@@ -10,7 +10,6 @@ use coppice_schema::FieldError;
 
 const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 /// All annotations of an object together may be this long.
@@ -71,9 +70,14 @@ pub(super) fn validate(object: &Value, rule: NameRule) -> Vec<FieldError> {
     validate_labels(meta(object, "labels"), "metadata.labels", &mut errors);
     validate_annotations(object, &mut errors);
     validate_owners(object, &mut errors);
-    for finalizer in finalizers(object) {
+    for (index, finalizer) in finalizers(object).into_iter().enumerate() {
+        let at = format!("metadata.finalizers[{index}]");
+        let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer.as_str());
         if let Some(detail) = validate_qualified(&finalizer) {
-            errors.push(FieldError::invalid("metadata.finalizers", json!(finalizer), detail));
+            errors.push(FieldError::invalid(at, json!(finalizer), detail));
+        } else if !finalizer.contains('/') && !standard {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(at, json!(finalizer), detail));
         }
     }
     errors
@@ -92,11 +96,6 @@ pub(crate) fn validate_name(name: &str, rule: NameRule) -> Option<String> {
     let (limit, good, text) = match rule {
         NameRule::Subdomain => (253, name.split('.').all(is_label), SUBDOMAIN_TEXT),
         NameRule::Label => (63, is_label(name), LABEL_TEXT),
-        NameRule::Label1035 => (
-            63,
-            is_label(name) && name.as_bytes()[0].is_ascii_lowercase(),
-            LABEL_1035_TEXT,
-        ),
         NameRule::PathSegment => {
             let bad = ["/", "%"].into_iter().find(|bad| name.contains(bad));
             return match (name, bad) {
@@ -181,11 +180,11 @@ fn validate_owners(object: &Value, errors: &mut Vec<FieldError>) {
         let path = "metadata.ownerReferences";
         for name in ["apiVersion", "kind", "name", "uid"] {
             if owner.get(name).and_then(Value::as_str).unwrap_or_default().is_empty() {
-                let detail = format!(
-                    "{} must not be empty",
-                    if name == "apiVersion" { "version" } else { name }
-                );
-                errors.push(FieldError::invalid(format!("{path}.{name}"), json!(""), detail));
+                errors.push(FieldError::invalid(
+                    format!("{path}.{name}"),
+                    json!(""),
+                    "must not be empty",
+                ));
             }
         }
         controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
@@ -237,7 +236,6 @@ mod tests {
         assert_eq!(validate_name("a-b.c", NameRule::Subdomain), None);
         assert!(validate_name("a_b", NameRule::Subdomain).is_some());
         assert!(validate_name("a.b", NameRule::Label).is_some());
-        assert!(validate_name("1a", NameRule::Label1035).is_some());
         assert!(validate_name(&"a".repeat(64), NameRule::Label).is_some());
         assert_eq!(validate_name("system:admin", NameRule::PathSegment), None);
         assert!(validate_name("a/b", NameRule::PathSegment).is_some());

@@ -6,7 +6,7 @@ use http::header::ACCEPT;
 use crate::status::ApiError;
 
 /// The media types of answers.
-pub(crate) const SERVED: &str = "application/json, application/yaml";
+pub(crate) const SERVED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// What an object or a list is turned into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! PATCH: four languages for one thing, a new state made from the current one.
 
+use coppice_schema::FieldError;
 use http::StatusCode;
 use serde_json::Value;
 
@@ -7,12 +8,13 @@ use super::{Call, Reply};
 use crate::codec::{self, Parsed};
 use crate::kinds::Part;
 use crate::managed::Writer;
-use crate::status::ApiError;
+use crate::status::{About, ApiError};
 use crate::tree::{meta_mut, meta_text};
 
-/// The media types of patches.
-const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
-const ACCEPTED_CUSTOM: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+const PATCH_OPTIONS: About<'static> = About {
+    group: "meta.k8s.io",
+    resource: "PatchOptions",
+};
 
 /// How a patch is to be read.
 enum Language {
@@ -26,6 +28,10 @@ impl Call {
     pub(crate) async fn patch(&self, part: Part) -> Result<Reply, ApiError> {
         if self.content_type() == "application/apply-patch+yaml" {
             return self.apply(part).await;
+        }
+        if self.options.force {
+            let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
+            return Err(ApiError::invalid(PATCH_OPTIONS, "", &[error]));
         }
         let (language, duplicates) = self.read_patch()?;
         let decide = |current: &Value| self.patched(&language, current, &duplicates);
@@ -49,24 +55,14 @@ impl Call {
                 let Parsed { value, duplicates } = parse()?;
                 Ok((Language::Strategic(object_patch(value)?), duplicates))
             }
-            _ => Err(ApiError::unsupported_media_type(if self.served.custom {
-                ACCEPTED_CUSTOM
-            } else {
-                ACCEPTED
-            })),
+            _ => Err(ApiError::unsupported_patch_type()),
         }
     }
 
     fn patched(&self, language: &Language, current: &Value, duplicates: &[String]) -> Result<Value, ApiError> {
         let mut object = current.clone();
         match language {
-            Language::Json(patch) => json_patch::patch(&mut object, patch).map_err(|error| {
-                ApiError::new(
-                    StatusCode::UNPROCESSABLE_ENTITY,
-                    "Invalid",
-                    format!("the server rejected our request due to an error in our request: {error}"),
-                )
-            })?,
+            Language::Json(patch) => json_patch::patch(&mut object, patch).map_err(|_| ApiError::patch_refused())?,
             Language::Merge(patch) => json_patch::merge(&mut object, patch),
             Language::Strategic(patch) => {
                 object = self
@@ -111,14 +107,17 @@ impl Call {
         let parsed = codec::parse_yaml(&self.body)
             .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
         if self.options.field_manager.is_empty() {
-            let text =
-                "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
-            return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text));
+            let error = FieldError::required("fieldManager", "is required for apply patch");
+            return Err(ApiError::invalid(PATCH_OPTIONS, "", &[error]));
+        }
+        if parsed.value.get("kind").is_none() || parsed.value.get("apiVersion").is_none() {
+            return Err(ApiError::bad_request("invalid object type: /, Kind="));
         }
         let mut applied = self.read_object(parsed)?;
         if meta_text(&applied, "name").is_empty() {
             meta_mut(&mut applied).insert("name".into(), self.path.name.as_str().into());
         }
+        self.check_name(&applied)?;
         self.settle_namespace(&mut applied)?;
         let writer = Writer::apply(self, applied.clone());
         loop {

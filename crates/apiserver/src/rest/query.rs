@@ -1,5 +1,8 @@
 //! The options of a request, read from its query.
 
+use coppice_schema::FieldError;
+use serde_json::json;
+
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::ApiError;
 
@@ -16,8 +19,7 @@ pub(crate) enum FieldValidation {
 }
 
 /// All options; each verb reads its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Options {
     pub(crate) watch: bool,
     pub(crate) label_selector: LabelSelector,
@@ -37,7 +39,8 @@ pub(crate) struct Options {
     pub(crate) propagation_policy: Option<String>,
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) include_object: String,
-    pub(crate) ignore_store_read_error_with_cluster_breaking_potential: Option<bool>,
+    /// What is wrong with the options themselves.
+    pub(crate) invalid: Vec<FieldError>,
 }
 
 impl Options {
@@ -61,7 +64,7 @@ impl Options {
                 self.field_selector = FieldSelector::parse(value).map_err(ApiError::bad_request)?;
             }
             "limit" => {
-                self.limit = number::<i64>(name, value)?
+                self.limit = number::<i64>(value)?
                     .and_then(|limit| usize::try_from(limit).ok())
                     .unwrap_or(0);
             }
@@ -71,14 +74,14 @@ impl Options {
             "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(value),
             "sendInitialEvents" => self.send_initial_events = Some(boolean(value)),
             "timeoutSeconds" => {
-                self.timeout_seconds = number::<i64>(name, value)?.and_then(|seconds| u64::try_from(seconds).ok());
+                self.timeout_seconds = number::<i64>(value)?.and_then(|seconds| u64::try_from(seconds).ok());
             }
             "dryRun" => match value {
                 "All" => self.dry_run = true,
                 "" => {}
                 other => {
-                    let detail = format!("invalid dryRun value {other:?}: supported values: \"All\"");
-                    return Err(ApiError::bad_request(detail));
+                    let error = FieldError::not_supported("dryRun", json!([other]), &[json!("All")]);
+                    self.invalid.push(error);
                 }
             },
             "fieldManager" => self.field_manager = check_manager(value)?,
@@ -88,15 +91,15 @@ impl Options {
                     "Ignore" => FieldValidation::Ignore,
                     "Strict" => FieldValidation::Strict,
                     other => {
-                        let text = format!(
-                            "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
-                        );
-                        return Err(ApiError::bad_request(text));
+                        let allowed = ["", "Ignore", "Strict", "Warn"].map(|one| json!(one));
+                        self.invalid
+                            .push(FieldError::not_supported("fieldValidation", json!(other), &allowed));
+                        FieldValidation::Ignore
                     }
                 }
             }
             "force" => self.force = boolean(value),
-            "gracePeriodSeconds" => self.grace_period_seconds = number(name, value)?,
+            "gracePeriodSeconds" => self.grace_period_seconds = number(value)?,
             "propagationPolicy" => self.propagation_policy = Some(value.to_owned()),
             "orphanDependents" => self.orphan_dependents = Some(boolean(value)),
             "includeObject" => value.clone_into(&mut self.include_object),
@@ -106,20 +109,54 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Adds what is wrong with the options of a list or a watch.
+    pub(crate) fn check_list(&mut self, watch: bool) {
+        let field = "resourceVersionMatch";
+        let given = self.resource_version_match.clone();
+        let streaming = self.send_initial_events == Some(true);
+        let forbidden = |field: &str, detail: &str| FieldError::forbidden(field, detail);
+        if !matches!(given.as_str(), "" | "Exact" | "NotOlderThan") {
+            let allowed = ["Exact", "NotOlderThan", ""].map(|one| json!(one));
+            self.invalid
+                .push(FieldError::not_supported(field, json!(given), &allowed));
+        } else if watch {
+            if streaming && given != "NotOlderThan" {
+                let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                self.invalid.push(forbidden(field, detail));
+            } else if !given.is_empty() && self.send_initial_events.is_none() {
+                let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                self.invalid.push(forbidden(field, detail));
+            }
+        } else if !given.is_empty() && self.resource_version.is_empty() {
+            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            self.invalid.push(forbidden(field, detail));
+        } else if given == "Exact" && self.resource_version == "0" {
+            let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            self.invalid.push(forbidden(field, detail));
+        }
+        if !watch && self.send_initial_events.is_some() {
+            self.invalid.push(forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            ));
+        }
+    }
+}
+
 /// Query booleans: anything but a clear no is a yes, as Go's conversion has it.
 fn boolean(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
 }
 
-fn number<N: std::str::FromStr>(name: &str, value: &str) -> Result<Option<N>, ApiError> {
+fn number<N: std::str::FromStr>(value: &str) -> Result<Option<N>, ApiError> {
     if value.is_empty() {
         return Ok(None);
     }
-    value.parse().map(Some).map_err(|_| {
-        ApiError::bad_request(format!(
-            "{name}: parsing {value:?}: invalid syntax, an integer is needed"
-        ))
-    })
+    value
+        .parse()
+        .map(Some)
+        .map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax")))
 }
 
 fn check_manager(value: &str) -> Result<String, ApiError> {
@@ -137,7 +174,7 @@ pub(crate) fn revision(text: &str) -> Result<Option<u64>, ApiError> {
         "" | "0" => Ok(None),
         digits => digits.parse().map(Some).map_err(|_| {
             ApiError::bad_request(format!(
-                "invalid resourceVersion {digits:?}: strconv.ParseUint: parsing {digits:?}: invalid syntax"
+                "invalid resource version: resourceVersion: Invalid value: {digits:?}: strconv.ParseUint: parsing {digits:?}: invalid syntax"
             ))
         }),
     }
@@ -160,15 +197,11 @@ mod tests {
 
     #[test]
     fn refuses_what_it_cannot_read() {
-        for query in [
-            "labelSelector=a%20b",
-            "fieldSelector=x",
-            "limit=many",
-            "dryRun=Some",
-            "fieldValidation=Maybe",
-        ] {
+        for query in ["labelSelector=a%20b", "fieldSelector=x", "limit=many"] {
             assert!(Options::parse(query).is_err(), "{query}");
         }
+        let options = Options::parse("dryRun=Some&fieldValidation=Maybe").unwrap();
+        assert_eq!(options.invalid.len(), 2);
         assert!(revision("x").is_err());
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct ResourcePath {
     pub(crate) name: String,
     /// The part of the object, empty for the whole.
     pub(crate) subresource: String,
+    /// Whether the path itself asks for a watch (`/api/v1/watch/...`), the old way.
+    pub(crate) watch: bool,
     /// What follows the subresource (`proxy/some/path`).
     pub(crate) rest: Vec<String>,
 }
@@ -45,7 +47,12 @@ impl Target {
             Some("apis") if segments.len() > 3 => (segments[1].clone(), segments[2].clone(), &segments[3..]),
             _ => return Self::Other(segments),
         };
+        let (watch, rest) = match rest {
+            [first, tail @ ..] if first == "watch" && !tail.is_empty() => (true, tail),
+            other => (false, other),
+        };
         let mut path = ResourcePath {
+            watch,
             group,
             version,
             ..ResourcePath::default()

@@ -41,7 +41,7 @@ impl Call {
         self.show(StatusCode::OK, &outcome)
     }
 
-    fn check_name(&self, wanted: &Value) -> Result<(), ApiError> {
+    pub(super) fn check_name(&self, wanted: &Value) -> Result<(), ApiError> {
         let name = meta_text(wanted, "name");
         if name == self.path.name {
             return Ok(());
@@ -79,11 +79,12 @@ impl Call {
         self.check_preconditions(&object, &old)?;
         self.served.rules.default(&mut object);
         self.settle(&mut object, &old, part);
+        writer.on_update(self, &mut object, &old);
         admission::mutate(self, Operation::Update, &mut object, Some(&old)).await?;
         self.settle(&mut object, &old, part);
         tidy_meta(&mut object);
         carry_meta("resourceVersion", &old, &mut object);
-        writer.on_update(self, &mut object, &old);
+        Writer::settle_times(&mut object, &old);
         if self.served.rules.has_generation() && self.served.rules.counts_as_generation(&object, &old) {
             meta_mut(&mut object).insert("generation".into(), json!(generation(&old) + 1));
         }
@@ -101,8 +102,12 @@ impl Call {
     fn check_preconditions(&self, object: &Value, old: &Value) -> Result<(), ApiError> {
         let (about, name) = (self.served.about(), self.path.name.as_str());
         let (uid, old_uid) = (meta_text(object, "uid"), meta_text(old, "uid"));
-        if !uid.is_empty() && uid != old_uid {
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
+        if self.verb == super::Verb::Update && !uid.is_empty() && uid != old_uid {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}",
+                self.served.plural,
+                self.key()
+            );
             return Err(ApiError::conflict(about, name, &why));
         }
         let revision = meta_text(object, "resourceVersion");
@@ -144,7 +149,12 @@ impl Call {
     fn validate_change(&self, object: &Value, old: &Value, part: Part) -> Result<(), ApiError> {
         let rules = &self.served.rules;
         let mut errors = metadata::validate(object, rules.name_rule());
-        errors.extend(metadata::validate_update(object, old));
+        let about_change = metadata::validate_update(object, old);
+        if !self.served.custom {
+            // Built-in kinds are checked twice, once for all and once by kind, and say so twice.
+            errors.extend(about_change.clone());
+        }
+        errors.extend(about_change);
         errors.extend(rules.validate_update(object, old, part));
         if errors.is_empty() {
             return Ok(());

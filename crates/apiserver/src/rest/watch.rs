@@ -70,14 +70,15 @@ impl Call {
 
     /// Where the watch begins and what it tells first.
     fn watch_start(&self) -> Result<(StartFrom, Initial), ApiError> {
-        let wanted = revision(&self.options.resource_version)?;
+        let wanted = revision(&self.options.resource_version).map_err(|_| {
+            let text = &self.options.resource_version;
+            let message = format!(
+                "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            );
+            ApiError::new(http::StatusCode::INTERNAL_SERVER_ERROR, "", message)
+        })?;
         match (self.options.send_initial_events, wanted) {
             (Some(true), wanted) => {
-                if self.options.resource_version_match != "NotOlderThan" {
-                    return Err(ApiError::bad_request(
-                        "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                    ));
-                }
                 let current = self.core.store.revision();
                 match wanted {
                     Some(wanted) if wanted > current => Err(ApiError::revision_too_large(wanted, current)),
@@ -91,7 +92,7 @@ impl Call {
     }
 
     fn bookmark(&self, revision: u64, initial_events_end: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_events_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

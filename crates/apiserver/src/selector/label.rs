@@ -221,13 +221,13 @@ impl Parser {
     fn requirement(&mut self) -> Result<LabelRequirement, String> {
         if self.peek() == Some(&Token::Not) {
             self.at += 1;
-            let key = self.key()?;
+            let key = self.key("identifier")?;
             return Ok(LabelRequirement {
                 key,
                 operator: Operator::DoesNotExist,
             });
         }
-        let key = self.key()?;
+        let key = self.key("!, identifier, or 'end of string'")?;
         let operator = match self.peek() {
             None | Some(Token::Comma) => Operator::Exists,
             Some(Token::Equal) => Operator::In(vec![self.value_after_operator()?]),
@@ -246,16 +246,13 @@ impl Parser {
         Ok(LabelRequirement { key, operator })
     }
 
-    fn key(&mut self) -> Result<Box<str>, String> {
+    fn key(&mut self, expected: &str) -> Result<Box<str>, String> {
         match self.next() {
             Some(Token::Word(word)) => {
                 check_key(&word)?;
                 Ok(word.into())
             }
-            other => Err(format!(
-                "found '{}', expected: !, identifier, or 'end of string'",
-                describe(other.as_ref())
-            )),
+            other => Err(format!("found '{}', expected: {expected}", describe(other.as_ref()))),
         }
     }
 
@@ -284,7 +281,7 @@ impl Parser {
         self.at += 1;
         if self.next() != Some(Token::Open) {
             return Err(format!(
-                "found '{}', expected: '('",
+                "found '{}' expected: '('",
                 describe(self.tokens.get(self.at - 1))
             ));
         }

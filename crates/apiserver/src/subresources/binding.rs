@@ -50,8 +50,8 @@ async fn bind(call: &Call, binding: &Value) -> Result<Reply, ApiError> {
         return Err(ApiError::invalid(about, &call.path.name, &[error]));
     }
     if node.is_empty() {
-        let error = coppice_schema::FieldError::required("target.name", "");
-        return Err(ApiError::invalid(about, &call.path.name, &[error]));
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        return Err(ApiError::new(status, "", "target.name: Required value"));
     }
     let wanted_uid = meta_text(binding, "uid").to_owned();
     let now = crate::ports::format_time(call.core.clock.now());
@@ -82,9 +82,18 @@ fn bound(
         ))
     };
     if !wanted_uid.is_empty() && wanted_uid != meta_text(pod, "uid") {
-        return refuse(format!(
-            "Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {}",
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/pods/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {}",
+            call.key(),
             meta_text(pod, "uid")
+        );
+        return Err(ApiError::conflict(
+            About {
+                group: "",
+                resource: "pods",
+            },
+            &call.path.name,
+            &why,
         ));
     }
     let name = &call.path.name;

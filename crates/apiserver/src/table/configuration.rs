@@ -22,14 +22,14 @@ pub(super) fn layout(group: &str, kind: &str) -> (&'static [Heading], Fill) {
             ]
         }),
         ("", "Service") => (SERVICE, service),
-        ("", "ConfigMap") => (const { &[NAME, number("Data"), AGE] }, |object, now| {
+        ("", "ConfigMap") => (const { &[NAME, text("Data"), AGE] }, |object, now| {
             vec![
                 name(object),
                 json!(members(object, "/data") + members(object, "/binaryData")),
                 age(object, now),
             ]
         }),
-        ("", "Secret") => (const { &[NAME, text("Type"), number("Data"), AGE] }, |object, now| {
+        ("", "Secret") => (const { &[NAME, text("Type"), text("Data"), AGE] }, |object, now| {
             vec![
                 name(object),
                 json!(text_at(object, "/type", "")),
@@ -37,7 +37,7 @@ pub(super) fn layout(group: &str, kind: &str) -> (&'static [Heading], Fill) {
                 age(object, now),
             ]
         }),
-        ("", "ServiceAccount") => (const { &[NAME, number("Secrets"), AGE] }, |object, now| {
+        ("", "ServiceAccount") => (const { &[NAME, text("Secrets"), AGE] }, |object, now| {
             vec![name(object), json!(items(object, "/secrets").count()), age(object, now)]
         }),
         ("" | "events.k8s.io", "Event") => (EVENT, event),
