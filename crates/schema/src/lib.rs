@@ -12,6 +12,7 @@
 pub mod apply;
 pub mod assets;
 pub mod constraints;
+pub mod decode;
 pub mod default;
 pub mod errors;
 pub mod facts;
@@ -30,6 +31,7 @@ pub mod validate;
 
 pub use assets::{kubernetes, pod_template};
 pub use constraints::{Constraints, Pattern, Rule};
+pub use decode::{decode, type_mismatch};
 pub use default::{apply_defaults, drop_empty, drop_nulls};
 pub use errors::{ErrorKind, FieldError, aggregate};
 pub use model::{

@@ -70,6 +70,18 @@ impl<'a> Path<'a> {
         out
     }
 
+    /// `spec.labels.list`: declared fields alone, without map keys and indices.
+    pub fn to_dotted_names(&self) -> String {
+        let mut out = self.parent.map(Path::to_dotted_names).unwrap_or_default();
+        if let Some(Step::Field(name)) = self.step {
+            if !out.is_empty() {
+                out.push('.');
+            }
+            out.push_str(name);
+        }
+        out
+    }
+
     fn render(&self, out: &mut String, brackets: bool) {
         if let Some(parent) = self.parent {
             parent.render(out, brackets);
