@@ -117,3 +117,57 @@ pub fn drop_empty(at: Cursor<'_>, value: &mut Value) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::assets::kubernetes;
+    use crate::model::GroupVersionKind;
+
+    fn pod() -> Cursor<'static> {
+        kubernetes()
+            .kind(&GroupVersionKind::new("", "v1", "Pod"))
+            .expect("a built-in kind")
+    }
+
+    #[test]
+    fn empty_lists_and_maps_go_and_empty_structs_stay() {
+        let mut value = json!({
+            "metadata": {"labels": {}, "annotations": {"a": ""}, "finalizers": []},
+            "spec": {
+                "containers": [], "securityContext": {}, "nodeName": null, "volumes": [{"name": "v", "emptyDir": {}}],
+                "tolerations": [{}]
+            }
+        });
+        drop_empty(pod(), &mut value);
+        assert_eq!(
+            value,
+            json!({
+                "metadata": {"annotations": {"a": ""}},
+                "spec": {
+                    "containers": [], "securityContext": {}, "volumes": [{"name": "v", "emptyDir": {}}],
+                    "tolerations": [{}]
+                }
+            })
+        );
+    }
+
+    #[test]
+    fn built_in_defaults_are_those_the_server_writes() {
+        let mut value = json!({"spec": {
+            "imagePullSecrets": [{}],
+            "containers": [{"name": "c", "ports": [{"containerPort": 1}], "livenessProbe": {"grpc": {"port": 1}}}]
+        }});
+        apply_defaults(pod(), &mut value);
+        assert_eq!(
+            value,
+            json!({"spec": {
+                "imagePullSecrets": [{}],
+                "containers": [{"name": "c", "ports": [{"containerPort": 1, "protocol": "TCP"}],
+                    "livenessProbe": {"grpc": {"port": 1, "service": ""}}}]
+            }})
+        );
+    }
+}
