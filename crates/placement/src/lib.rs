@@ -1,0 +1,23 @@
+//! The gang-placement engine.
+//!
+//! A pure function from a cluster and a gang to a plan: `(ClusterState, Gang, Options) -> Outcome`. No clock, no client, no
+//! randomness, no hash order: the same question gets the same answer everywhere, and the work is bounded by steps.
+//!
+//! Where to look: [`resources`], [`shape`] and [`predicates`] say what pods and nodes are, [`topology`] which nodes lie
+//! together, [`state`] what is free; [`gang`] is the question, [`plan`](mod@plan) the answer, [`reasons`] the stable names
+//! of what stands in the way.
+
+pub mod budget;
+pub mod gang;
+pub mod plan;
+pub mod predicates;
+pub mod reasons;
+pub mod resources;
+pub mod shape;
+pub mod state;
+pub mod topology;
+
+pub use gang::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Spread, Waiting};
+pub use plan::{Options, Outcome, Plan, plan};
+pub use reasons::{Reason, ReasonCode};
+pub use state::{ClusterState, NodeId};

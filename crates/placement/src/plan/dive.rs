@@ -1,0 +1,215 @@
+//! The first search: choose domains, pack, and go back where it does not work out.
+//!
+//! The tree becomes a list of events: choose a domain for a constrained scope, then its constrained children (fewest
+//! possible domains first), then pack what the scope owns itself. Each choice is committed before the next is made, so
+//! a later sibling sees what is left; when an event fails, the nearest earlier choice tries its next domain. Identical
+//! siblings share one list of candidates and never go back to an earlier one than their predecessor took, so k replicas are
+//! a scan over domains, not k! assignments.
+//!
+//! Finding nothing is a proof only if the gang has one shape (then packing is exact and nests); see [`Dive::Nothing`].
+
+use crate::budget::Exhausted;
+use crate::gang::Gang;
+use crate::topology::DomainId;
+
+use super::bounds::Bounds;
+use super::candidates::{self, Candidate};
+use super::pack::{self, Load};
+use super::scopes::{RANKS, Scopes};
+use super::table::Table;
+
+/// What the search came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dive {
+    /// Floors are placed in the table.
+    Found,
+    /// Every choice was tried.
+    Nothing,
+}
+
+/// Domains by scope, and the sum of distances by rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) domains: Vec<DomainId>,
+    pub(super) distances: [u32; RANKS],
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Choose { scope: usize, twin: Option<usize> },
+    Pack { scope: usize },
+}
+
+/// Failures after which the dive gives way to the exact search.
+const FAILURES: u32 = 4_000;
+
+struct Search<'t, 's, 'g> {
+    table: &'t mut Table<'s>,
+    bounds: &'g Bounds,
+    scopes: &'g Scopes,
+    gang: &'g Gang,
+    events: Vec<Event>,
+    owned: Vec<Vec<Load>>,
+    lists: Vec<Vec<Candidate>>,
+    taken: Vec<usize>,
+    choice: Choice,
+    failures: u32,
+}
+
+/// Searches; on [`Dive::Found`] the floors stay placed in the table.
+pub(super) fn dive(
+    table: &mut Table<'_>,
+    bounds: &Bounds,
+    scopes: &Scopes,
+    gang: &Gang,
+) -> Result<(Dive, Choice), Exhausted> {
+    let count = scopes.scopes.len();
+    let mut search = Search {
+        events: Vec::with_capacity(count * 2),
+        owned: owned(scopes, gang),
+        lists: vec![Vec::new(); count],
+        taken: vec![0; count],
+        choice: Choice {
+            domains: vec![table.root; count],
+            distances: [0; RANKS],
+        },
+        failures: 0,
+        table,
+        bounds,
+        scopes,
+        gang,
+    };
+    search.list_events(0, None);
+    let start = search.table.point();
+    match search.solve(0) {
+        Ok(true) => {
+            search.settle();
+            Ok((Dive::Found, search.choice))
+        }
+        Ok(false) => Ok((Dive::Nothing, search.choice)),
+        Err(exhausted) => {
+            search.table.back(start);
+            Err(exhausted)
+        }
+    }
+}
+
+/// The floors each scope packs itself: those of groups without a constrained scope in between.
+fn owned(scopes: &Scopes, gang: &Gang) -> Vec<Vec<Load>> {
+    let mut owned = vec![Vec::new(); scopes.scopes.len()];
+    for (at, scope) in scopes.scopes.iter().enumerate() {
+        if let Some(group) = scope.group {
+            owned[scopes.owner_of(at)].push(Load {
+                group,
+                local: scopes.local(gang.groups[group].shape),
+                count: gang.groups[group].missing(),
+            });
+        }
+    }
+    owned
+}
+
+impl Search<'_, '_, '_> {
+    fn list_events(&mut self, scope: usize, twin: Option<usize>) {
+        let here = &self.scopes.scopes[scope];
+        let chooses = scope == 0 || here.constrained();
+        if chooses {
+            self.events.push(Event::Choose { scope, twin });
+        }
+        let view = self.table.view();
+        let mut children: Vec<_> = here
+            .children
+            .iter()
+            .map(|child| {
+                let candidate = &self.scopes.scopes[*child];
+                let possible = candidates::domains(view, candidate, self.table.root);
+                let possible = possible
+                    .iter()
+                    .filter(|c| self.bounds.viable(candidate, c.domain))
+                    .count();
+                let size: u32 = candidate.need.iter().sum();
+                (possible, std::cmp::Reverse(size), candidate.kind, *child)
+            })
+            .collect();
+        children.sort_unstable();
+        for at in 0..children.len() {
+            let same = at > 0 && children[at - 1].2 == children[at].2;
+            let twin = same.then(|| children[at - 1].3);
+            self.list_events(children[at].3, twin);
+        }
+        if chooses && !self.owned[scope].is_empty() {
+            self.events.push(Event::Pack { scope });
+        }
+    }
+
+    fn solve(&mut self, at: usize) -> Result<bool, Exhausted> {
+        let Some(event) = self.events.get(at).copied() else {
+            return Ok(true);
+        };
+        match event {
+            Event::Pack { scope } => {
+                let start = self.table.point();
+                let loads = std::mem::take(&mut self.owned[scope]);
+                let packed = pack::pack(self.table, self.choice.domains[scope], &loads);
+                self.owned[scope] = loads;
+                if packed? && self.solve(at + 1)? {
+                    return Ok(true);
+                }
+                self.table.back(start);
+                self.fail()?;
+                Ok(false)
+            }
+            Event::Choose { scope, twin } => self.choose(at, scope, twin),
+        }
+    }
+
+    fn choose(&mut self, at: usize, scope: usize, twin: Option<usize>) -> Result<bool, Exhausted> {
+        let here = &self.scopes.scopes[scope];
+        let outer = candidates::outer(self.table.view(), self.scopes, &self.choice, self.table.root, scope);
+        let first = match twin {
+            Some(twin) => {
+                self.lists[scope] = self.lists[twin].clone();
+                self.taken[twin]
+            }
+            None => {
+                let list = candidates::ordered(self.table, self.bounds, self.scopes, self.gang, here, outer);
+                self.table.steps.spend(list.len() + 1)?;
+                self.lists[scope] = list;
+                0
+            }
+        };
+        for index in first..self.lists[scope].len() {
+            let candidate = self.lists[scope][index];
+            self.table.steps.spend(1)?;
+            if !self.table.covers(candidate.domain, &here.need) {
+                continue;
+            }
+            self.choice.domains[scope] = candidate.domain;
+            self.choice.distances[here.rank] += candidate.distance;
+            self.taken[scope] = index;
+            if self.solve(at + 1)? {
+                return Ok(true);
+            }
+            self.choice.distances[here.rank] -= candidate.distance;
+        }
+        Ok(false)
+    }
+
+    fn fail(&mut self) -> Result<(), Exhausted> {
+        self.failures += 1;
+        if self.failures > FAILURES {
+            Err(Exhausted)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Scopes without a wish lie where their parents lie.
+    fn settle(&mut self) {
+        for scope in 1..self.scopes.scopes.len() {
+            if !self.scopes.scopes[scope].constrained() {
+                self.choice.domains[scope] = self.choice.domains[self.scopes.scopes[scope].parent];
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Short reasons for a gang that has no placement.
+//!
+//! One to three reasons with bounded messages, cheap enough for every refusal; [`crate::explain`] has the long answer.
+
+use crate::gang::Gang;
+use crate::reasons::{Reason, ReasonCode};
+use crate::state::ClusterState;
+use crate::topology::DomainId;
+
+use super::candidates;
+use super::scopes::Scopes;
+use super::table::{self, Table};
+
+/// What the gang asks for that is not done here.
+pub(super) fn unsupported(state: &ClusterState, gang: &Gang) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for group in &gang.groups {
+        for refusal in state.shape_of(group.shape).demands.refusals() {
+            reasons.push(Reason::new(
+                ReasonCode::Unsupported,
+                format!("{}: {refusal}", group.name),
+            ));
+        }
+    }
+    reasons
+}
+
+/// Why nothing was found.
+pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded: &[bool]) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for group in gang.groups.iter().filter(|group| group.missing() > 0) {
+        let nodes = table.view().nodes_in(table.root);
+        let eligible =
+            |node: &&crate::state::NodeId| table::ruled_out(table.state, group.shape, **node, excluded).is_none();
+        if !nodes.iter().any(|node| eligible(&node)) {
+            let message = format!("{}: all {} nodes are ruled out", group.name, nodes.len());
+            reasons.push(Reason::new(ReasonCode::NoEligibleNodes, message));
+        }
+    }
+    if !reasons.is_empty() {
+        return reasons;
+    }
+    for scope in scopes.scopes.iter().filter(|scope| !scope.idle()) {
+        let possible = candidates::domains(table.view(), scope, table.root);
+        let fits = |domain: DomainId| table.covers(domain, &scope.need);
+        if possible.iter().any(|candidate| fits(candidate.domain)) {
+            continue;
+        }
+        let best = possible.iter().max_by_key(|candidate| {
+            let have = |(local, need): (usize, &u32)| table.sum(local, candidate.domain).min(u64::from(*need));
+            let fit: u64 = scope.need.iter().enumerate().map(have).sum();
+            (fit, std::cmp::Reverse(candidate.domain))
+        });
+        let need: u32 = scope.need.iter().sum();
+        let code = if scope.pinned.is_some() {
+            ReasonCode::PinnedDomainFull
+        } else {
+            ReasonCode::InsufficientResources
+        };
+        let message = match best {
+            None => format!("{}: no domain has the labels", scope.name),
+            Some(best) => {
+                let have = |(local, need): (usize, &u32)| table.sum(local, best.domain).min(u64::from(*need));
+                let fit: u64 = scope.need.iter().enumerate().map(have).sum();
+                let place = table.view().describe(best.domain);
+                format!(
+                    "{}: {place} is the best place and has room for {fit} of {need} pods",
+                    scope.name
+                )
+            }
+        };
+        reasons.push(Reason::new(code, message));
+        if reasons.len() == 3 {
+            break;
+        }
+    }
+    if reasons.is_empty() {
+        let message = "every part fits somewhere, but not all of them where they must be together";
+        reasons.push(Reason::new(ReasonCode::DoesNotFitTogether, message));
+    }
+    reasons
+}

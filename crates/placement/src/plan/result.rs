@@ -1,0 +1,123 @@
+//! From a solution to a plan: pod names, domains, score.
+
+use crate::gang::Gang;
+use crate::reasons::Reason;
+use crate::topology::{DomainId, DomainPath};
+
+use super::exact::Solution;
+use super::scopes::Scopes;
+use super::table::Table;
+
+/// One pod to bind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Binding {
+    /// Index of the group in the gang.
+    pub group: usize,
+    /// The pod.
+    pub pod: String,
+    /// The node.
+    pub node: String,
+    /// Above the floor.
+    pub extra: bool,
+}
+
+/// The domain a part of the gang went to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChosenDomain {
+    /// The gang, config or group.
+    pub scope: String,
+    /// The label key of the level.
+    pub key: String,
+    /// The domain.
+    pub domain: DomainPath,
+    /// How many levels broader than preferred.
+    pub distance: u32,
+}
+
+/// Where the pods of a gang go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Pods and nodes, in the order of groups, floors before extras.
+    pub bindings: Vec<Binding>,
+    /// The domains of all packed parts.
+    pub domains: Vec<ChosenDomain>,
+    /// The domain to store for the placement group, if it requires one.
+    pub placement_group: Option<DomainPath>,
+    /// Levels lost against what is preferred, summed by rank: placement group, gang, configs, groups.
+    pub distances: [u32; 4],
+    /// Extras without a place.
+    pub left_over: u32,
+    /// 1 if every wish is met, 0 if none is.
+    pub score: f64,
+    /// Things worth telling.
+    pub notes: Vec<Reason>,
+    /// Steps the decision took.
+    pub steps: u64,
+}
+
+/// Writes the plan down.
+pub(super) fn make(table: &Table<'_>, scopes: &Scopes, gang: &Gang, solution: &Solution) -> Plan {
+    let view = table.view();
+    let mut bindings = Vec::new();
+    for (at, group) in gang.groups.iter().enumerate() {
+        let mut pods = group.pending.iter();
+        for extra in [false, true] {
+            let mut mine: Vec<_> = solution
+                .placed
+                .iter()
+                .filter(|placed| placed.group == at && placed.extra == extra)
+                .map(|placed| (table.state.node(placed.node).name.as_str(), placed.count))
+                .collect();
+            mine.sort_unstable();
+            for (node, count) in mine {
+                bindings.extend(pods.by_ref().take(count as usize).map(|pod| Binding {
+                    group: at,
+                    pod: pod.clone(),
+                    node: node.to_owned(),
+                    extra,
+                }));
+            }
+        }
+    }
+    let mut domains = Vec::new();
+    let (mut lost, mut wishes) = (0.0, 0_u32);
+    for (at, scope) in scopes.scopes.iter().enumerate() {
+        if !scope.constrained() {
+            continue;
+        }
+        let domain = solution.choice.domains[at];
+        let depth = view.domain(domain).depth;
+        let distance = scope.preferred.map_or(0, |preferred| preferred.saturating_sub(depth));
+        let worst = scope
+            .preferred
+            .map_or(1, |preferred| preferred - scope.required.unwrap_or(0).min(preferred));
+        lost += distance as f64 / worst.max(1) as f64;
+        wishes += 1;
+        domains.push(ChosenDomain {
+            scope: scope.name.clone(),
+            key: view.key_of(depth).unwrap_or_default().to_owned(),
+            domain: view.domain(domain).path.clone(),
+            distance: u32::try_from(distance).unwrap_or(u32::MAX),
+        });
+    }
+    let outer = &scopes.scopes[0];
+    let stored = outer
+        .required
+        .and_then(|depth| view.ancestor_at(solution.choice.domains[0], depth));
+    Plan {
+        bindings,
+        domains,
+        placement_group: stored
+            .filter(|id| *id != DomainId::ROOT)
+            .map(|id| view.domain(id).path.clone()),
+        distances: solution.choice.distances,
+        left_over: solution.left_over,
+        score: if wishes == 0 {
+            1.0
+        } else {
+            1.0 - lost / f64::from(wishes)
+        },
+        notes: scopes.notes.clone(),
+        steps: table.steps.used(),
+    }
+}

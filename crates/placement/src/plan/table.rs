@@ -1,0 +1,184 @@
+//! The working table of one decision.
+//!
+//! Per local shape: which nodes are allowed, how many slots each has now, and the sum of slots per domain. Tentative
+//! placements go through the state's undo log and keep the table in step. A slot sum is exact for one shape alone and an
+//! upper bound as soon as shapes compete.
+
+use crate::budget::{Exhausted, Steps};
+use crate::predicates::RuledOut;
+use crate::resources::Column;
+use crate::shape::ShapeId;
+use crate::state::{ClusterState, Mark, NodeId};
+use crate::topology::{DomainId, View};
+
+/// Pods of a group on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub(super) group: usize,
+    pub(super) node: NodeId,
+    pub(super) count: u32,
+    pub(super) extra: bool,
+}
+
+pub(super) struct Table<'a> {
+    pub(super) state: &'a mut ClusterState,
+    pub(super) view: usize,
+    pub(super) shapes: Vec<ShapeId>,
+    pub(super) steps: Steps,
+    /// Where everything must lie.
+    pub(super) root: DomainId,
+    allowed: Vec<Vec<bool>>,
+    likes: Vec<Vec<i64>>,
+    slots: Vec<Vec<u32>>,
+    sums: Vec<Vec<u64>>,
+    pub(super) placed: Vec<Placed>,
+}
+
+/// A point in the table's history.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    mark: Mark,
+    placed: usize,
+}
+
+impl<'a> Table<'a> {
+    /// Scans the nodes of `root` for every shape; `excluded` nodes are ruled out.
+    pub(super) fn scan(
+        state: &'a mut ClusterState,
+        view: usize,
+        root: DomainId,
+        shapes: Vec<ShapeId>,
+        excluded: &[bool],
+        steps: Steps,
+    ) -> Result<Self, Exhausted> {
+        let nodes = state.view(view).nodes_in(root).to_vec();
+        let width = excluded.len();
+        let domains = state.view(view).domains().len();
+        let mut table = Self {
+            view,
+            root,
+            steps,
+            allowed: vec![vec![false; width]; shapes.len()],
+            likes: vec![Vec::new(); shapes.len()],
+            slots: vec![vec![0; width]; shapes.len()],
+            sums: vec![vec![0; domains]; shapes.len()],
+            placed: Vec::new(),
+            shapes,
+            state,
+        };
+        table.steps.spend(nodes.len() * table.shapes.len())?;
+        for local in 0..table.shapes.len() {
+            let shape = table.shapes[local];
+            let demands = &table.state.shape_of(shape).demands.node;
+            let mut likes = vec![0; width];
+            let mut fussy = false;
+            for node in &nodes {
+                let described = table.state.node(*node);
+                table.allowed[local][node.index()] = !excluded[node.index()] && demands.ruled_out(described).is_none();
+                if !demands.preferred.is_empty() || !described.taints.is_empty() {
+                    likes[node.index()] = demands.preference(described);
+                    fussy |= likes[node.index()] != 0;
+                }
+            }
+            if fussy {
+                table.likes[local] = likes;
+            }
+        }
+        for node in nodes {
+            table.touch(node);
+        }
+        Ok(table)
+    }
+
+    pub(super) fn view(&self) -> &View {
+        self.state.view(self.view)
+    }
+
+    fn touch(&mut self, node: NodeId) {
+        let at = node.index();
+        for local in 0..self.shapes.len() {
+            let now = if self.allowed[local][at] {
+                self.state.room(node, self.shapes[local])
+            } else {
+                0
+            };
+            let before = std::mem::replace(&mut self.slots[local][at], now);
+            if now == before {
+                continue;
+            }
+            for domain in self.state.view(self.view).chain_of(node) {
+                let sum = &mut self.sums[local][domain.index()];
+                *sum = *sum + u64::from(now) - u64::from(before);
+            }
+        }
+    }
+
+    pub(super) fn slots(&self, local: usize, node: NodeId) -> u32 {
+        self.slots[local][node.index()]
+    }
+
+    pub(super) fn sum(&self, local: usize, domain: DomainId) -> u64 {
+        self.sums[local][domain.index()]
+    }
+
+    pub(super) fn like(&self, local: usize, node: NodeId) -> i64 {
+        self.likes[local].get(node.index()).copied().unwrap_or(0)
+    }
+
+    pub(super) fn point(&self) -> Point {
+        Point {
+            mark: self.state.mark(),
+            placed: self.placed.len(),
+        }
+    }
+
+    pub(super) fn place(&mut self, local: usize, placed: Placed) {
+        self.state.place(placed.node, self.shapes[local], placed.count);
+        self.placed.push(placed);
+        self.touch(placed.node);
+    }
+
+    pub(super) fn back(&mut self, point: Point) {
+        let touched = self.state.rollback(point.mark);
+        self.placed.truncate(point.placed);
+        for node in touched {
+            self.touch(node);
+        }
+    }
+
+    /// Whether a domain has slots and resources for the floors of a subtree, all alone.
+    pub(super) fn covers(&self, domain: DomainId, need: &[u32]) -> bool {
+        let slots = need
+            .iter()
+            .enumerate()
+            .all(|(local, count)| u64::from(*count) <= self.sum(local, domain));
+        slots && self.shortage(domain, need).is_none()
+    }
+
+    /// The first resource of which several shapes together ask for more than the domain has, and how much more.
+    pub(super) fn shortage(&self, domain: DomainId, need: &[u32]) -> Option<(Column, i64)> {
+        if need.iter().filter(|count| **count > 0).count() < 2 {
+            return None;
+        }
+        let mut asked = vec![0; self.state.columns().len()];
+        for (local, count) in need.iter().enumerate() {
+            for (column, request) in &self.state.shape_of(self.shapes[local]).requests {
+                asked[column.index()] += request * i64::from(*count);
+            }
+        }
+        let columns = self.state.columns();
+        columns.all().find_map(|column| {
+            let lacking = asked[column.index()] - self.state.free_in(self.view, domain, column);
+            (asked[column.index()] > 0 && lacking > 0).then_some((column, lacking))
+        })
+    }
+}
+
+/// Why a node is out for a shape, room not considered.
+pub(crate) fn ruled_out(state: &ClusterState, shape: ShapeId, node: NodeId, excluded: &[bool]) -> Option<RuledOut> {
+    let described = state.node(node);
+    let demands = &state.shape_of(shape).demands.node;
+    demands
+        .ruled_out(described)
+        .or_else(|| excluded[node.index()].then_some(RuledOut::Excluded))
+}

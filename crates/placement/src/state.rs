@@ -1,0 +1,467 @@
+//! The cluster as the planner sees it.
+//!
+//! Owns nodes, what is free on them (one array per resource), which shapes run where, the topology views, and sums per
+//! domain that are kept up to date with every placement. Tentative placements go through an undo log: [`ClusterState::mark`],
+//! place, [`ClusterState::rollback`]; rolling back restores every number bit for bit, and no copy of the cluster is made.
+//!
+//! Sums count what is free above zero on every node, ruled out or not: they are upper bounds, used to reject and never
+//! to accept. Changing nodes rebuilds the views (a rare event); changing pods costs O(levels).
+
+use std::collections::BTreeMap;
+
+use crate::predicates::Node;
+use crate::resources::{Column, Columns};
+use crate::shape::{PodDemands, Shape, ShapeId, Shapes};
+use crate::topology::{DomainId, View};
+
+/// A node, as an index that stays the same for as long as the node exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Why a change of the state was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// A pod names a node that is not there.
+    #[error("node {0:?} is not in the cluster state: add it first")]
+    UnknownNode(String),
+    /// The pod is already placed.
+    #[error("pod {0:?} is already placed: remove it first")]
+    PodExists(String),
+}
+
+/// A pod that takes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resident {
+    /// Where it is.
+    pub node: NodeId,
+    /// What it is.
+    pub shape: ShapeId,
+}
+
+/// A point in the undo log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(usize);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Viewed {
+    view: View,
+    /// Free amounts, `domain * columns + column`.
+    free: Vec<i64>,
+    /// Resident pods by domain.
+    pods: Vec<u32>,
+}
+
+/// The cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterState {
+    columns: Columns,
+    shapes: Shapes,
+    nodes: Vec<Option<Node>>,
+    by_name: BTreeMap<String, NodeId>,
+    allocatable: Vec<Vec<i64>>,
+    free: Vec<Vec<i64>>,
+    residents: Vec<Vec<(ShapeId, u32)>>,
+    pods: BTreeMap<String, Resident>,
+    views: Vec<Viewed>,
+    log: Vec<(NodeId, ShapeId, i32)>,
+}
+
+impl Default for ClusterState {
+    fn default() -> Self {
+        Self::new(&[])
+    }
+}
+
+impl ClusterState {
+    /// An empty cluster with these topologies: names and label keys, broadest first.
+    #[must_use]
+    pub fn new(topologies: &[(String, Vec<String>)]) -> Self {
+        let mut state = Self {
+            columns: Columns::default(),
+            shapes: Shapes::default(),
+            nodes: Vec::new(),
+            by_name: BTreeMap::new(),
+            allocatable: Vec::new(),
+            free: Vec::new(),
+            residents: Vec::new(),
+            pods: BTreeMap::new(),
+            views: Vec::new(),
+            log: Vec::new(),
+        };
+        state.grow();
+        state.set_topologies(topologies);
+        state
+    }
+
+    /// Replaces the topologies.
+    pub fn set_topologies(&mut self, topologies: &[(String, Vec<String>)]) {
+        let plain = (String::new(), Vec::new());
+        self.views = std::iter::once(&plain)
+            .chain(topologies)
+            .map(|(name, keys)| self.viewed(name, keys))
+            .collect();
+    }
+
+    /// Adds nodes, or replaces those of the same name; their pods stay.
+    pub fn put_nodes(&mut self, nodes: impl IntoIterator<Item = Node>) {
+        for node in nodes {
+            let amounts = self.columns.resolve(&node.allocatable);
+            self.grow();
+            let id = self
+                .by_name
+                .get(&node.name)
+                .copied()
+                .unwrap_or_else(|| self.add(&node.name));
+            for column in 0..self.columns.len() {
+                let new = amounts
+                    .iter()
+                    .find(|(at, _)| at.index() == column)
+                    .map_or(0, |(_, amount)| *amount);
+                let old = std::mem::replace(&mut self.allocatable[column][id.index()], new);
+                self.free[column][id.index()] += new - old;
+            }
+            self.nodes[id.index()] = Some(node);
+        }
+        self.rebuild();
+    }
+
+    /// Removes nodes; pods on them are forgotten with them.
+    pub fn remove_nodes<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        for name in names {
+            let Some(id) = self.by_name.remove(name) else { continue };
+            self.nodes[id.index()] = None;
+            self.residents[id.index()].clear();
+            self.pods.retain(|_, resident| resident.node != id);
+            for column in 0..self.columns.len() {
+                self.allocatable[column][id.index()] = 0;
+                self.free[column][id.index()] = 0;
+            }
+        }
+        self.rebuild();
+    }
+
+    fn add(&mut self, name: &str) -> NodeId {
+        let vacant = self.nodes.iter().position(Option::is_none);
+        let at = vacant.unwrap_or(self.nodes.len());
+        let id = NodeId(u32::try_from(at).expect("fewer than 2^32 nodes"));
+        if at == self.nodes.len() {
+            self.nodes.push(None);
+            self.residents.push(Vec::new());
+            for column in self.allocatable.iter_mut().chain(&mut self.free) {
+                column.push(0);
+            }
+        }
+        self.by_name.insert(name.to_owned(), id);
+        id
+    }
+
+    /// Interns what a pod demands.
+    pub fn shape(&mut self, demands: &PodDemands) -> ShapeId {
+        let before = self.columns.len();
+        let id = self.shapes.intern(demands, &mut self.columns);
+        if self.columns.len() != before {
+            self.grow();
+            self.rebuild();
+        }
+        id
+    }
+
+    fn grow(&mut self) {
+        let nodes = self.nodes.len();
+        self.allocatable.resize_with(self.columns.len(), || vec![0; nodes]);
+        self.free.resize_with(self.columns.len(), || vec![0; nodes]);
+    }
+
+    /// Takes room for a pod that is bound or assumed. Room is taken even where there is none: the watch is truth.
+    pub fn add_pod(&mut self, pod: &str, node: &str, shape: ShapeId) -> Result<(), StateError> {
+        if self.pods.contains_key(pod) {
+            return Err(StateError::PodExists(pod.to_owned()));
+        }
+        let node = self
+            .node_id(node)
+            .ok_or_else(|| StateError::UnknownNode(node.to_owned()))?;
+        self.pods.insert(pod.to_owned(), Resident { node, shape });
+        self.change(node, shape, 1);
+        Ok(())
+    }
+
+    /// Gives back a pod's room; the pod, if it was there.
+    pub fn remove_pod(&mut self, pod: &str) -> Option<Resident> {
+        let resident = self.pods.remove(pod)?;
+        self.change(resident.node, resident.shape, -1);
+        Some(resident)
+    }
+
+    /// A placed pod.
+    #[must_use]
+    pub fn pod(&self, pod: &str) -> Option<Resident> {
+        self.pods.get(pod).copied()
+    }
+
+    /// Every placed pod.
+    pub fn pods(&self) -> impl Iterator<Item = (&str, Resident)> {
+        self.pods.iter().map(|(name, resident)| (name.as_str(), *resident))
+    }
+
+    /// A point to roll back to.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark(self.log.len())
+    }
+
+    /// Takes room tentatively.
+    pub fn place(&mut self, node: NodeId, shape: ShapeId, count: u32) {
+        let count = i32::try_from(count).expect("fewer than 2^31 pods on a node");
+        self.log.push((node, shape, count));
+        self.change(node, shape, count);
+    }
+
+    /// Gives back room tentatively, as if pods were evicted.
+    pub fn lift(&mut self, node: NodeId, shape: ShapeId, count: u32) {
+        let count = i32::try_from(count).expect("fewer than 2^31 pods on a node");
+        self.log.push((node, shape, -count));
+        self.change(node, shape, -count);
+    }
+
+    /// Undoes everything tentative since the mark and names the nodes it touched.
+    pub fn rollback(&mut self, mark: Mark) -> Vec<NodeId> {
+        let mut touched = Vec::with_capacity(self.log.len() - mark.0);
+        while self.log.len() > mark.0 {
+            let (node, shape, count) = self.log.pop().expect("the log is longer than the mark");
+            self.change(node, shape, -count);
+            touched.push(node);
+        }
+        touched
+    }
+
+    fn change(&mut self, node: NodeId, shape: ShapeId, count: i32) {
+        let at = node.index();
+        let residents = &mut self.residents[at];
+        match residents.binary_search_by_key(&shape, |(id, _)| *id) {
+            Ok(found) => {
+                residents[found].1 = residents[found]
+                    .1
+                    .checked_add_signed(count)
+                    .expect("no more pods leave than came");
+                if residents[found].1 == 0 {
+                    residents.remove(found);
+                }
+            }
+            Err(place) => residents.insert(
+                place,
+                (shape, u32::try_from(count).expect("only placed pods are lifted")),
+            ),
+        }
+        let width = self.columns.len();
+        for (column, request) in &self.shapes.get(shape).requests {
+            let free = &mut self.free[column.index()][at];
+            let before = (*free).max(0);
+            *free -= request * i64::from(count);
+            let delta = (*free).max(0) - before;
+            for viewed in &mut self.views {
+                for domain in viewed.view.chain_of(node) {
+                    viewed.free[domain.index() * width + column.index()] += delta;
+                }
+            }
+        }
+        for viewed in &mut self.views {
+            for domain in viewed.view.chain_of(node) {
+                let pods = &mut viewed.pods[domain.index()];
+                *pods = pods.checked_add_signed(count).expect("no more pods leave than came");
+            }
+        }
+    }
+
+    fn viewed(&self, name: &str, keys: &[String]) -> Viewed {
+        let present = self.nodes.iter().enumerate().filter_map(|(at, node)| {
+            let id = NodeId(u32::try_from(at).expect("fewer than 2^32 nodes"));
+            node.as_ref().map(|node| (id, node.name.as_str(), &node.labels))
+        });
+        let view = View::build(name, keys, present, self.nodes.len());
+        let width = self.columns.len();
+        let mut free = vec![0; view.domains().len() * width];
+        let mut pods = vec![0; view.domains().len()];
+        for node in view.nodes_in(DomainId::ROOT) {
+            let count: u32 = self.residents[node.index()].iter().map(|(_, count)| count).sum();
+            for domain in view.chain_of(*node) {
+                pods[domain.index()] += count;
+                for column in 0..width {
+                    free[domain.index() * width + column] += self.free[column][node.index()].max(0);
+                }
+            }
+        }
+        Viewed { view, free, pods }
+    }
+
+    fn rebuild(&mut self) {
+        self.views = self
+            .views
+            .iter()
+            .map(|viewed| self.viewed(viewed.view.name(), viewed.view.keys()))
+            .collect();
+    }
+
+    /// The same state with every sum computed anew; equal to this one unless there is a bug.
+    #[must_use]
+    pub fn recomputed(&self) -> Self {
+        let mut other = self.clone();
+        for column in 0..other.columns.len() {
+            other.free[column].clone_from(&other.allocatable[column]);
+        }
+        for (at, residents) in other.residents.iter().enumerate() {
+            for (shape, count) in residents {
+                for (column, request) in &other.shapes.get(*shape).requests {
+                    other.free[column.index()][at] -= request * i64::from(*count);
+                }
+            }
+        }
+        other.rebuild();
+        other
+    }
+
+    /// How many more pods of the shape have room on the node, nothing but room and conflicts considered.
+    #[must_use]
+    pub fn room(&self, node: NodeId, shape: ShapeId) -> u32 {
+        let asked = self.shapes.get(shape);
+        let mut most = i64::from(u32::MAX);
+        for (column, request) in &asked.requests {
+            most = most.min(self.free[column.index()][node.index()] / request);
+        }
+        if most <= 0 {
+            return 0;
+        }
+        let residents = &self.residents[node.index()];
+        if asked.exclusive {
+            most = 1;
+        }
+        let clash =
+            |(id, _): &(ShapeId, u32)| (asked.exclusive && *id == shape) || asked.conflicts.binary_search(id).is_ok();
+        if (asked.exclusive || !asked.conflicts.is_empty()) && residents.iter().any(clash) {
+            return 0;
+        }
+        u32::try_from(most).unwrap_or(u32::MAX)
+    }
+
+    /// The resource names.
+    #[must_use]
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// One shape.
+    #[must_use]
+    pub fn shape_of(&self, id: ShapeId) -> &Shape {
+        self.shapes.get(id)
+    }
+
+    /// How many node indices are in use, vacant ones included.
+    pub(crate) fn node_slots(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The index of a node.
+    #[must_use]
+    pub fn node_id(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// A node.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> &Node {
+        self.nodes[id.index()]
+            .as_ref()
+            .expect("ids are handed out for present nodes only")
+    }
+
+    /// What is free on a node; negative where the watch reported more pods than there is room.
+    #[must_use]
+    pub fn free_on(&self, node: NodeId, column: Column) -> i64 {
+        self.free[column.index()][node.index()]
+    }
+
+    /// What a node can hold.
+    #[must_use]
+    pub fn allocatable_on(&self, node: NodeId, column: Column) -> i64 {
+        self.allocatable[column.index()][node.index()]
+    }
+
+    /// Which shapes run on a node, and how many of each.
+    #[must_use]
+    pub fn residents_on(&self, node: NodeId) -> &[(ShapeId, u32)] {
+        &self.residents[node.index()]
+    }
+
+    /// The view of a topology; the one named `""` has no levels and always exists.
+    #[must_use]
+    pub fn view_named(&self, topology: &str) -> Option<usize> {
+        self.views.iter().position(|viewed| viewed.view.name() == topology)
+    }
+
+    /// A view by its index.
+    #[must_use]
+    pub fn view(&self, at: usize) -> &View {
+        &self.views[at].view
+    }
+
+    /// The free amount of a resource in a domain of a view, an upper bound.
+    #[must_use]
+    pub fn free_in(&self, view: usize, domain: DomainId, column: Column) -> i64 {
+        self.views[view].free[domain.index() * self.columns.len() + column.index()]
+    }
+
+    /// How many pods run in a domain.
+    #[must_use]
+    pub fn pods_in(&self, view: usize, domain: DomainId) -> u32 {
+        self.views[view].pods[domain.index()]
+    }
+
+    /// Bytes held by the state, counted by its parts (allocator overhead and map nodes' slack not included).
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let arrays: usize = self
+            .free
+            .iter()
+            .chain(&self.allocatable)
+            .map(|column| column.capacity() * 8)
+            .sum();
+        let residents: usize = self
+            .residents
+            .iter()
+            .map(|list| 24 + list.capacity() * size_of::<(ShapeId, u32)>())
+            .sum();
+        let pods: usize = self
+            .pods
+            .keys()
+            .map(|name| name.capacity() + 24 + size_of::<Resident>())
+            .sum();
+        let nodes: usize = self
+            .nodes
+            .iter()
+            .flatten()
+            .map(|node| {
+                let labels: usize = node
+                    .labels
+                    .iter()
+                    .map(|(key, value)| key.len() + value.len() + 48)
+                    .sum();
+                size_of::<Node>() + node.name.len() * 2 + labels + node.allocatable.len() * 48
+            })
+            .sum();
+        let views: usize = self
+            .views
+            .iter()
+            .map(|viewed| {
+                let domains = viewed.view.domains().len();
+                let levels = viewed.view.keys().len();
+                viewed.free.capacity() * 8 + domains * (100 + levels * 40) + self.nodes.len() * (8 + levels * 4)
+            })
+            .sum();
+        arrays + residents + pods + nodes + views
+    }
+}
