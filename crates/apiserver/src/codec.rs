@@ -25,7 +25,13 @@ pub(crate) fn parse_json(bytes: &[u8]) -> Result<Parsed, String> {
     }
     .deserialize(&mut deserializer)
     .and_then(|value| deserializer.end().map(|()| value))
-    .map_err(|error| error.to_string())?;
+    .map_err(|error| {
+        if error.is_eof() {
+            "unexpected end of JSON input".to_owned()
+        } else {
+            error.to_string()
+        }
+    })?;
     Ok(Parsed { value, duplicates })
 }
 

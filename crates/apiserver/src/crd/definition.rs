@@ -164,7 +164,7 @@ fn validate_versions(object: &Value, errors: &mut Vec<FieldError>) {
     for (index, version) in versions.iter().enumerate() {
         let at = format!("spec.versions[{index}].schema.openAPIV3Schema");
         match version.pointer("/schema/openAPIV3Schema") {
-            None => errors.push(FieldError::required(at, "schemas are required")),
+            None => errors.push(FieldError::required(at, "")),
             Some(schema) => {
                 if schema["type"] != "object" {
                     let detail = "must be object at the root";

@@ -45,10 +45,11 @@ fn api(core: &Core, words: &[&str], parts: &Parts) -> Result<Reply, ApiError> {
         },
         ["apis", group] => match documents::group(&registry, group) {
             Some(group) => group,
-            None => return Err(ApiError::unknown_path()),
+            None => return Ok(Reply::page_not_found()),
         },
         ["apis", group, version] => match documents::resource_list(&registry, group, version) {
             Some(list) => list,
+            None if registry.versions(group).is_none() => return Ok(Reply::page_not_found()),
             None => return Err(ApiError::unknown_path()),
         },
         _ => return Err(ApiError::unknown_path()),

@@ -130,14 +130,24 @@ impl Kind for Plain {
         if self.kind == "Service" && part == Part::Main {
             service_ip::keep(object, old);
         }
-        if self.kind == "Namespace" && part != Part::Other("finalize") {
-            crate::tree::carry("spec", old, object);
+        if self.kind == "Namespace" {
+            if part != Part::Other("finalize") {
+                crate::tree::carry("spec", old, object);
+            }
+            let empty = object
+                .pointer("/spec/finalizers")
+                .and_then(Value::as_array)
+                .is_some_and(Vec::is_empty);
+            if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut).filter(|_| empty) {
+                spec.remove("finalizers");
+            }
         }
     }
 
     fn mark_deleting(&self, object: &mut Value) {
         if self.kind == "Namespace" {
             object["status"]["phase"] = json!("Terminating");
+            crate::tree::meta_mut(object).remove("deletionGracePeriodSeconds");
         }
     }
 

@@ -11,7 +11,7 @@ pub(super) fn fill(group: &str, kind: &str, object: &mut Value) {
         ("", "Service") => service(object),
         ("", "Secret") => secret(object),
         ("", "Node") => node(object),
-        ("", "Event") => event(object),
+        ("", "Namespace") => namespace_label(object),
         ("apps" | "batch", _) | ("", "ReplicationController" | "PodTemplate") => workload(kind, object),
         ("autoscaling", _) => autoscaler(object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => binding(object),
@@ -318,6 +318,7 @@ pub(super) fn prepare_new(group: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
         ("", "Namespace") => namespace(object),
         ("", "Node") => new_node(object),
+        ("", "Event") => event(object),
         ("policy", "PodDisruptionBudget") => {
             object["status"] =
                 json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
@@ -339,20 +340,25 @@ pub(super) fn prepare_new(group: &str, kind: &str, object: &mut Value) {
     }
 }
 
+/// Namespaces carry their name as a label, so that selectors can find them.
+fn namespace_label(object: &mut Value) {
+    let Some(name) = meta(object, "name").cloned() else {
+        return;
+    };
+    let mut metadata = object["metadata"].take();
+    object_mut(&mut metadata, "labels").insert("kubernetes.io/metadata.name".into(), name);
+    object["metadata"] = metadata;
+}
+
 fn namespace(object: &mut Value) {
-    let name = meta(object, "name").cloned().unwrap_or_default();
     object["status"] = json!({"phase": "Active"});
-    let spec = spec(object);
-    let finalizers = spec.entry("finalizers").or_insert(json!([]));
+    let finalizers = spec(object).entry("finalizers").or_insert(json!([]));
     if let Some(list) = finalizers
         .as_array_mut()
         .filter(|list| !list.contains(&json!("kubernetes")))
     {
         list.push(json!("kubernetes"));
     }
-    let mut metadata = object["metadata"].take();
-    object_mut(&mut metadata, "labels").insert("kubernetes.io/metadata.name".into(), name);
-    object["metadata"] = metadata;
 }
 
 #[cfg(test)]
@@ -407,6 +413,7 @@ mod tests {
     #[test]
     fn new_namespaces_are_active() {
         let mut object = json!({"metadata": {"name": "a"}});
+        fill("", "Namespace", &mut object);
         prepare_new("", "Namespace", &mut object);
         assert_eq!(object["spec"]["finalizers"], json!(["kubernetes"]));
         assert_eq!(object["metadata"]["labels"]["kubernetes.io/metadata.name"], "a");

@@ -114,6 +114,9 @@ pub(crate) trait Kind: Send + Sync {
         Ok(())
     }
 
+    /// Fills in what every write of an object gets, whoever asks for it.
+    fn admit_update(&self, _object: &mut Value, _part: Part) {}
+
     /// Sets what only the server may set on a new object.
     fn prepare_create(&self, _object: &mut Value, _world: &World<'_>) {}
 

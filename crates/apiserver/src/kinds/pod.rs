@@ -74,6 +74,12 @@ impl Kind for Pod {
         Ok(())
     }
 
+    fn admit_update(&self, object: &mut Value, part: Part) {
+        if part == Part::Main {
+            add_default_tolerations(object_mut(object, "spec"));
+        }
+    }
+
     fn prepare_create(&self, object: &mut Value, world: &World<'_>) {
         let gated = has_gates(object);
         let mut status = json!({"phase": "Pending", "qosClass": pod_defaults::qos_class(&object["spec"])});
@@ -81,7 +87,7 @@ impl Kind for Pod {
             let now = format_time(world.now);
             status["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates", "lastProbeTime": null,
-                "lastTransitionTime": now, "observedGeneration": 1}]);
+                "lastTransitionTime": now}]);
         }
         object["status"] = status;
     }
@@ -95,12 +101,6 @@ impl Kind for Pod {
             {
                 object["status"]["qosClass"] = class.clone();
             }
-        }
-        // The last gate gone, the pod waits for the scheduler and no longer for its gates.
-        let ungated = part == Part::Main && has_gates(old) && !has_gates(object);
-        let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
-        if let Some(conditions) = conditions.filter(|_| ungated) {
-            conditions.retain(|one| one["type"] != "PodScheduled" || one["reason"] != "SchedulingGated");
         }
     }
 

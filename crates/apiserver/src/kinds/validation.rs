@@ -31,6 +31,7 @@ pub(super) fn validate(group: &str, kind: &str, object: &Value) -> Vec<FieldErro
         }
         ("scheduling.k8s.io", _) => priority_class(object, &mut errors),
         ("coordination.k8s.io", _) => lease(object, &mut errors),
+        ("", "Event") => event(object, &mut errors),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role_binding(object, &mut errors),
         _ => {}
     }
@@ -88,6 +89,9 @@ fn workload(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn data(object: &Value, errors: &mut Vec<FieldError>) {
+    if object["type"] == "kubernetes.io/tls" {
+        tls(object, errors);
+    }
     for member in ["data", "binaryData"] {
         for key in object
             .get(member)
@@ -136,6 +140,28 @@ fn service(object: &Value, errors: &mut Vec<FieldError>) {
         }
         if ports.len() > 1 && port["name"].as_str().unwrap_or_default().is_empty() {
             errors.push(FieldError::required(format!("spec.ports[{index}].name"), ""));
+        }
+    }
+}
+
+fn event(object: &Value, errors: &mut Vec<FieldError>) {
+    let about = object
+        .pointer("/involvedObject/namespace")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let own = crate::tree::meta_text(object, "namespace");
+    // Events about cluster-scoped objects live in `default`.
+    if about != own && !(about.is_empty() && own == "default") {
+        let detail = "does not match event.namespace";
+        errors.push(FieldError::invalid("involvedObject.namespace", json!(about), detail));
+    }
+}
+
+/// A secret for TLS has both halves.
+fn tls(object: &Value, errors: &mut Vec<FieldError>) {
+    for key in ["tls.crt", "tls.key"] {
+        if object.get("data").is_none_or(|data| data.get(key).is_none()) {
+            errors.push(FieldError::required(format!("data[{key}]"), ""));
         }
     }
 }

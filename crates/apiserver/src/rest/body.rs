@@ -29,6 +29,27 @@ impl Call {
         self.read_object(parsed)
     }
 
+    /// The tree in the body of a request on a part of an object, or of a review; an empty one when there is no body.
+    pub(crate) fn plain_body(&self) -> Result<Value, ApiError> {
+        if !matches!(
+            self.content_type(),
+            "" | "application/json"
+                | "application/yaml"
+                | "application/merge-patch+json"
+                | "application/strategic-merge-patch+json"
+                | "application/json-patch+json"
+                | "application/apply-patch+yaml"
+        ) {
+            return Err(ApiError::unsupported_media_type(ACCEPTED));
+        }
+        if self.body.is_empty() {
+            return Ok(Value::Object(serde_json::Map::new()));
+        }
+        codec::parse_yaml(&self.body)
+            .map(|parsed| parsed.value)
+            .map_err(ApiError::bad_request)
+    }
+
     fn parse_body(&self) -> Result<Parsed, ApiError> {
         let parsed = match self.content_type() {
             "" | "application/json" => codec::parse_json(&self.body),
@@ -38,8 +59,9 @@ impl Call {
         parsed.map_err(|error| {
             ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse \
-                 error: {error}",
-                self.served.kind
+                 error: {error} ({})",
+                self.served.kind,
+                excerpt(&self.body)
             ))
         })
     }
@@ -73,15 +95,30 @@ impl Call {
             }
         }
         if !api_version.is_empty() && api_version != expected {
-            return Err(ApiError::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-            )));
+            let wanted = &self.served.kind;
+            return Err(ApiError::bad_request(if self.served.custom {
+                format!(
+                    "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+                )
+            } else {
+                format!(
+                    "{kind} in version {api_version:?} cannot be handled as a {wanted}: no kind {kind:?} is registered \
+                     for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+                )
+            }));
         }
         if !kind.is_empty() && kind != *self.served.kind {
+            let (wanted, version) = (&self.served.kind, &self.served.version);
+            let group = self
+                .served
+                .group
+                .split('.')
+                .next()
+                .filter(|group| !group.is_empty())
+                .unwrap_or("core");
             return Err(ApiError::bad_request(format!(
-                "{kind} in version {:?} cannot be handled as a {}: the kind in the data does not match the kind of \
-                 the resource",
-                self.served.version, self.served.kind
+                "{kind} in version {version:?} cannot be handled as a {wanted}: converting ({version}.{kind}) to \
+                 ({group}.{wanted}): unknown conversion"
             )));
         }
         object["apiVersion"] = Value::String(expected);
@@ -109,16 +146,11 @@ impl Call {
             FieldValidation::Warn => complaints.into_iter().for_each(|complaint| self.warn(complaint)),
             FieldValidation::Strict if complaints.is_empty() => {}
             FieldValidation::Strict => {
-                let subject = if self.served.custom { "" } else { &*self.served.kind };
-                let listed = complaints.join(", ");
-                return Err(ApiError::bad_request(if subject.is_empty() {
-                    format!("strict decoding error: {listed}")
-                } else {
-                    format!(
-                        "{subject} in version {:?} cannot be handled as a {subject}: strict decoding error: {listed}",
-                        self.served.version
-                    )
-                }));
+                let (kind, listed) = (&self.served.kind, complaints.join(", "));
+                return Err(ApiError::bad_request(format!(
+                    "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {listed}",
+                    self.served.version
+                )));
             }
         }
         Ok(())
@@ -151,5 +183,21 @@ impl Call {
             meta_mut(object).insert("namespace".into(), expected.into());
         }
         Ok(())
+    }
+}
+
+/// The beginning of a body, as parse errors quote it: text as it is, anything else in hexadecimal digits.
+fn excerpt(body: &[u8]) -> String {
+    const LIMIT: usize = 30;
+    if body.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let start = &body[..body.len().min(LIMIT)];
+    let more = if body.len() > LIMIT { " ..." } else { "" };
+    if body[0] == b'{' {
+        format!("{}{more}", String::from_utf8_lossy(start))
+    } else {
+        let digits: String = start.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{digits}{more}")
     }
 }

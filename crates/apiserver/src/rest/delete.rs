@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use super::{Call, Reply, view};
 use crate::admission;
-use crate::codec;
 use crate::kinds::Kind;
 use crate::ports::format_time;
 use crate::registry::Served;
@@ -307,11 +306,7 @@ impl Call {
 
     /// The options of body and query; the query wins only where the body is silent.
     pub(crate) fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
-        let body = if self.body.is_empty() {
-            json!({})
-        } else {
-            codec::parse_yaml(&self.body).map_err(ApiError::bad_request)?.value
-        };
+        let body = self.plain_body()?;
         read_options(&body, &self.options)
     }
 

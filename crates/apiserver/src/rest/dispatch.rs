@@ -80,7 +80,7 @@ async fn resource(
 ) -> Result<Reply, ApiError> {
     let registry = core.registry();
     let Some(served) = registry.find(&path.group, &path.version, &path.resource).cloned() else {
-        return Err(ApiError::unknown_path());
+        return not_served(&registry, &path.group);
     };
     let mut options = Options::parse(parts.uri.query().unwrap_or_default())?;
     options.watch |= path.watch;
@@ -124,6 +124,20 @@ async fn resource(
     };
     call.authorize()?;
     call.run().await
+}
+
+/// The answer for a resource that is not there: groups of built-in kinds say so in a Status, others leave it to the mux.
+fn not_served(registry: &crate::registry::Registry, group: &str) -> Result<Reply, ApiError> {
+    let builtin = registry.versions(group).into_iter().flatten().any(|version| {
+        registry
+            .resources(group, version)
+            .is_some_and(|map| map.values().any(|served| !served.custom))
+    });
+    if builtin {
+        Err(ApiError::unknown_path())
+    } else {
+        Ok(Reply::page_not_found())
+    }
 }
 
 /// What the options of a verb are called.
@@ -198,7 +212,11 @@ impl Call {
 
     async fn run_part(&self) -> Result<Reply, ApiError> {
         let Some(part) = self.served.subresource(&self.path.subresource) else {
-            return Err(ApiError::unknown_path());
+            return Err(if self.served.custom {
+                self.not_found()
+            } else {
+                ApiError::unknown_path()
+            });
         };
         if !part.verbs.contains(&self.verb.as_str()) {
             return Err(ApiError::method_not_allowed());

@@ -11,6 +11,8 @@ use crate::managed::Writer;
 use crate::status::{About, ApiError};
 use crate::tree::{meta_mut, meta_text};
 
+/// The patches of custom resources.
+const ACCEPTED_CUSTOM: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 const PATCH_OPTIONS: About<'static> = About {
     group: "meta.k8s.io",
     resource: "PatchOptions",
@@ -55,6 +57,7 @@ impl Call {
                 let Parsed { value, duplicates } = parse()?;
                 Ok((Language::Strategic(object_patch(value)?), duplicates))
             }
+            "application/strategic-merge-patch+json" => Err(ApiError::unsupported_media_type(ACCEPTED_CUSTOM)),
             _ => Err(ApiError::unsupported_patch_type()),
         }
     }

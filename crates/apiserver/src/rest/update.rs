@@ -33,7 +33,7 @@ impl Call {
         }
         if meta_text(&wanted, "resourceVersion").is_empty() && !self.served.rules.allows_unconditional_update() {
             let error = FieldError::invalid("metadata.resourceVersion", json!(0), "must be specified for an update");
-            return Err(ApiError::invalid(self.served.about_kind(), &self.path.name, &[error]));
+            return Err(ApiError::invalid(self.served.about(), &self.path.name, &[error]));
         }
         let outcome = self
             .modify(part, &|_| Ok(wanted.clone()), &Writer::update(self))
@@ -80,12 +80,14 @@ impl Call {
         self.served.rules.default(&mut object);
         self.settle(&mut object, &old, part);
         writer.on_update(self, &mut object, &old);
+        self.served.rules.admit_update(&mut object, part);
         admission::mutate(self, Operation::Update, &mut object, Some(&old)).await?;
         self.settle(&mut object, &old, part);
         tidy_meta(&mut object);
         carry_meta("resourceVersion", &old, &mut object);
         Writer::settle_times(&mut object, &old);
-        if self.served.rules.has_generation() && self.served.rules.counts_as_generation(&object, &old) {
+        let counted = part != Part::Other("binding") && self.served.rules.has_generation();
+        if counted && self.served.rules.counts_as_generation(&object, &old) {
             meta_mut(&mut object).insert("generation".into(), json!(generation(&old) + 1));
         }
         self.validate_change(&object, &old, part)?;

@@ -44,7 +44,7 @@ pub(crate) fn to_view(served: &Served, value: &mut Value) {
     }
     if &*served.group == "events.k8s.io" {
         rename(value, &TO_EVENTS_GROUP);
-        move_source(value);
+        drop_empty_reporter(value);
     }
     value["apiVersion"] = json!(served.api_version());
 }
@@ -83,10 +83,10 @@ fn rename(value: &mut Value, names: &[(&str, &str)]) {
     members.extend(moved);
 }
 
-fn move_source(value: &mut Value) {
-    if value.get("reportingController").is_none() {
-        value["reportingController"] = json!("");
-    }
+/// The new group leaves out a reporter that is not known.
+fn drop_empty_reporter(value: &mut Value) {
+    let Some(members) = value.as_object_mut() else { return };
+    members.retain(|name, value| !matches!(name.as_str(), "reportingController" | "reportingInstance") || *value != "");
 }
 
 /// Events of the new group name their reporter; lists of core events print the old source.

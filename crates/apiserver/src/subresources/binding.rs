@@ -3,7 +3,6 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::codec;
 use crate::kinds::Part;
 use crate::managed::Writer;
 use crate::rest::{Call, Reply};
@@ -13,13 +12,13 @@ use crate::tree::{is_deleting, meta, meta_mut, meta_text};
 
 /// POST on pods/NAME/binding.
 pub(super) async fn create(call: &Call) -> Result<Reply, ApiError> {
-    let binding = codec::parse_yaml(&call.body).map_err(ApiError::bad_request)?.value;
+    let binding = call.plain_body()?;
     bind(call, &binding).await
 }
 
 /// POST on bindings, the older address of the same thing.
 pub(super) async fn create_by_collection(call: &Call) -> Result<Reply, ApiError> {
-    let binding = codec::parse_yaml(&call.body).map_err(ApiError::bad_request)?.value;
+    let binding = call.plain_body()?;
     let pods = call
         .registry
         .find("", "v1", "pods")
@@ -136,12 +135,7 @@ fn set_scheduled(pod: &mut Value, now: &str) {
     if !pod["status"]["conditions"].is_array() {
         pod["status"]["conditions"] = json!([]);
     }
-    let generation = pod.pointer("/metadata/generation").cloned();
-    let mut condition =
-        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
-    if let Some(generation) = generation {
-        condition["observedGeneration"] = generation;
-    }
+    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
     let conditions = pod["status"]["conditions"].as_array_mut().expect("made an array above");
     match conditions.iter_mut().find(|one| one["type"] == "PodScheduled") {
         Some(found) => *found = condition,

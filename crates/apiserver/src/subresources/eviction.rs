@@ -3,7 +3,6 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::codec;
 use crate::kinds::selectable_values;
 use crate::ports::format_time;
 use crate::rest::{Call, DeleteOptions, Reply, read_options};
@@ -28,7 +27,7 @@ enum Verdict {
 
 /// POST on pods/NAME/eviction.
 pub(super) async fn create(call: &Call) -> Result<Reply, ApiError> {
-    let eviction = codec::parse_yaml(&call.body).map_err(ApiError::bad_request)?.value;
+    let eviction = call.plain_body()?;
     let name = meta_text(&eviction, "name");
     if !name.is_empty() && name != call.path.name {
         return Err(ApiError::bad_request(

@@ -4,13 +4,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::auth::{Action, User};
-use crate::codec;
 use crate::rest::{Call, Reply};
 use crate::status::ApiError;
 
 /// POST on one of the review resources.
 pub(super) fn create(call: &Call) -> Result<Reply, ApiError> {
-    let mut review = codec::parse_yaml(&call.body).map_err(ApiError::bad_request)?.value;
+    let mut review = call.plain_body()?;
     review["kind"] = json!(&*call.served.kind);
     review["apiVersion"] = json!(call.served.api_version());
     if review.get("metadata").is_none() {

@@ -3,7 +3,6 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::codec;
 use crate::kinds::{Part, ScalePaths};
 use crate::managed::Writer;
 use crate::rest::{Call, Reply};
@@ -27,13 +26,13 @@ pub(super) fn get(call: &Call) -> Result<Reply, ApiError> {
 
 /// PUT.
 pub(super) async fn update(call: &Call) -> Result<Reply, ApiError> {
-    let scale = codec::parse_yaml(&call.body).map_err(ApiError::bad_request)?.value;
+    let scale = call.plain_body()?;
     write(call, &|_| Ok(scale.clone())).await
 }
 
 /// PATCH.
 pub(super) async fn patch(call: &Call) -> Result<Reply, ApiError> {
-    let patch = codec::parse_yaml(&call.body).map_err(ApiError::bad_request)?.value;
+    let patch = call.plain_body()?;
     write(call, &|current| {
         let mut scale = current.clone();
         if patch.is_array() {
@@ -55,7 +54,7 @@ async fn write(call: &Call, decide: Decide<'_>) -> Result<Reply, ApiError> {
     let change = |object: &Value| {
         let scale = decide(&scale_of(object, &paths))?;
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        if replicas < 0 {
+        if replicas < 0 && !call.served.custom {
             let error = coppice_schema::FieldError::invalid(
                 "spec.replicas",
                 json!(replicas),

@@ -4,7 +4,6 @@ use http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::codec;
 use crate::ports::format_time;
 use crate::rest::{Call, Reply};
 use crate::status::ApiError;
@@ -18,7 +17,7 @@ pub(super) fn create(call: &Call) -> Result<Reply, ApiError> {
         .store
         .get(&call.served.id, &call.key())
         .ok_or_else(|| call.not_found())?;
-    let mut request = codec::parse_yaml(&call.body).map_err(ApiError::bad_request)?.value;
+    let mut request = call.plain_body()?;
     let seconds = request
         .pointer("/spec/expirationSeconds")
         .and_then(Value::as_i64)
