@@ -19,7 +19,7 @@ e2e: toolchain ## the scenarios against a real kube-apiserver and etcd (KUBEBUIL
 	./hack/e2e.sh
 
 bench: toolchain ## the measured claims, each beside a floor in the same run
-	$(CARGO) bench --workspace --locked
+	$(CARGO) bench --locked -p coppice-api --bench canonical_identity
 
 lint: toolchain ## formatting, clippy with warnings as errors, the direction of dependencies
 	$(CARGO) fmt --all --check

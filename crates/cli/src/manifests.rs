@@ -53,7 +53,7 @@ fn read_file(path: &Path) -> Result<Vec<Document>> {
     parse(&path.display().to_string(), &text)
 }
 
-/// The documents of one text; empty ones are passed over.
+/// The documents of one text, counted without the empty ones.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Vec<Document>> {
     let objects: Vec<Value> =
         serde_saphyr::from_multiple(text).with_context(|| format!("{place} is not valid YAML"))?;
@@ -79,7 +79,7 @@ mod tests {
     fn documents_are_numbered_when_there_are_several() {
         let documents = parse("f.yaml", "a: 1\n---\n---\nb: 2\n").expect("valid");
         let places: Vec<&str> = documents.iter().map(|document| document.place.as_str()).collect();
-        assert_eq!(places, ["f.yaml (document 1)", "f.yaml (document 3)"]);
+        assert_eq!(places, ["f.yaml (document 1)", "f.yaml (document 2)"]);
         let documents = parse("f.yaml", "a: 1\n").expect("valid");
         assert_eq!(documents[0].place, "f.yaml");
     }
