@@ -3,6 +3,13 @@
 //! The crate is a library without a `main`: [`ApiServer`] is a tower service that `kube::Client` takes directly. It
 //! knows the built-in kinds and custom resources, and none of the project's own.
 //!
+//! What it leaves out, and says so with a Status when asked: logs, exec, attach, port-forward and ephemeral containers
+//! (501); protobuf and CBOR bodies (415; clients built from client-go 1.36 send protobuf for built-in kinds unless their
+//! `ContentType` is set to JSON); conversion webhooks between versions of a custom resource (versions differ only in
+//! `apiVersion`); admission policies; API aggregation; older versions of built-in groups (`autoscaling/v1` among them);
+//! audit. Users are whoever the [`auth`] port says they are; certificates and tokens are not checked. Descriptions
+//! in OpenAPI and in table columns are those of custom resources only.
+//!
 //! The way of a request: `rest` reads it and finds the resource in the `registry`; the resource's `kinds` rules and
 //! `admission` decide what the object becomes; the `store` commits it and tells the watchers. Only `store` has state.
 

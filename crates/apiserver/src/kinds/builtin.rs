@@ -107,6 +107,7 @@ impl Kind for Plain {
         let mut errors = Vec::new();
         if part == Part::Main {
             let (group, kind) = (&*self.schema.group, self.kind.as_str());
+            errors.extend(validation::validate_update(group, kind, object, old));
             // What was wrong before may stay.
             let known = validation::validate(group, kind, old);
             errors.extend(
@@ -114,7 +115,6 @@ impl Kind for Plain {
                     .into_iter()
                     .filter(|error| !known.contains(error)),
             );
-            errors.extend(validation::validate_update(group, kind, object, old));
         }
         errors
     }

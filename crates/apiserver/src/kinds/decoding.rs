@@ -7,12 +7,23 @@ use serde_json::Value;
 pub(super) fn first_problem(at: Cursor<'_>, kind: &str, object: &Value) -> Option<String> {
     for error in validate_schema(at, object, None) {
         match error.kind {
+            ErrorKind::TypeInvalid if error.detail.contains("must be of type byte") => {
+                return Some(illegal_base64(error.value.as_ref()));
+            }
             ErrorKind::TypeInvalid => return Some(describe(at, kind, &error.path, error.value.as_ref())),
             ErrorKind::Invalid if error.detail.starts_with("quantities must match") => return Some(error.detail),
             _ => {}
         }
     }
     None
+}
+
+/// Go names the first byte that cannot be there.
+fn illegal_base64(value: Option<&Value>) -> String {
+    let text = value.and_then(Value::as_str).unwrap_or_default();
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    let at = text.bytes().position(|byte| !legal(byte)).unwrap_or(text.len());
+    format!("illegal base64 data at input byte {at}")
 }
 
 /// `json: cannot unmarshal number into Go struct field Container.spec.containers.image of type string`.

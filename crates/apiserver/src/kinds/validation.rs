@@ -195,6 +195,16 @@ fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
         let detail = "must be greater than or equal to `minReplicas`";
         errors.push(FieldError::invalid("spec.maxReplicas", json!(most), detail));
     }
+    let target = |name: &str| {
+        object
+            .pointer(&format!("/spec/scaleTargetRef/{name}"))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    if !target("apiVersion").contains('/') && target("kind") != "ReplicationController" {
+        let (value, detail) = (json!(target("apiVersion")), "apiVersion must specify API group");
+        errors.push(FieldError::invalid("spec.scaleTargetRef.apiVersion", value, detail));
+    }
     for name in ["kind", "name"] {
         let field = format!("/spec/scaleTargetRef/{name}");
         if object

@@ -1,187 +1,18 @@
-//! Deleting objects: at once, after a grace period, or when the last finalizer is gone.
-//!
-//! [`decide`] is the whole of it; the handlers only carry out what it says.
+//! DELETE on objects and collections: carries out what `deletion` decides.
 
 use std::sync::Arc;
 
-use coppice_schema::FieldError;
 use http::StatusCode;
-use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::deletion::{DeleteOptions, Deletion, decide, read_options};
 use super::{Call, Reply, view};
 use crate::admission;
-use crate::kinds::Kind;
-use crate::ports::format_time;
 use crate::registry::Served;
 use crate::selector::Selection;
 use crate::status::ApiError;
 use crate::store::{Object, PageRequest};
-use crate::tree::{finalizers, generation, is_deleting, meta, meta_mut, meta_text};
-
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
-
-/// How a deletion is wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeleteOptions {
-    pub(crate) grace_period_seconds: Option<i64>,
-    pub(crate) propagation: Option<Propagation>,
-    pub(crate) uid: Option<String>,
-    pub(crate) resource_version: Option<String>,
-    pub(crate) dry_run: bool,
-    /// Whether `orphanDependents: false` was said in words; such a deletion is answered with 202 while it waits.
-    pub(crate) explicitly_cascading: bool,
-}
-
-/// What happens to dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Propagation {
-    Orphan,
-    Background,
-    Foreground,
-}
-
-/// What a deletion does now.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Deletion {
-    /// Remove the object.
-    Remove,
-    /// Write this state; then remove it if `remove` says so.
-    Mark { object: Value, remove: bool },
-    /// Nothing: it is being deleted already.
-    Pending,
-}
-
-/// Decides on a deletion.
-pub(crate) fn decide(rules: &dyn Kind, object: &Value, options: &DeleteOptions, now: Timestamp) -> Deletion {
-    let mut marked = object.clone();
-    let graceful = match graceful(rules, &mut marked, options, now) {
-        Grace::Pending => return Deletion::Pending,
-        Grace::None => None,
-        Grace::Seconds(seconds) => Some(seconds),
-    };
-    let old_finalizers = finalizers(object);
-    let mut new_finalizers = collector_finalizers(&old_finalizers, options.propagation);
-    if let Some(own) = rules
-        .deletion_finalizer()
-        .filter(|own| !is_deleting(object) && !old_finalizers.iter().any(|one| one == own))
-    {
-        new_finalizers.push(own.to_owned());
-    }
-    if new_finalizers != old_finalizers {
-        meta_mut(&mut marked).insert("finalizers".into(), json!(new_finalizers));
-    }
-    let waits = !new_finalizers.is_empty() || super::update::has_namespace_finalizers(object);
-    match graceful {
-        Some(seconds) => Deletion::Mark {
-            object: marked,
-            remove: seconds == 0 && !waits,
-        },
-        None if waits => {
-            mark_now(&mut marked, now);
-            rules.mark_deleting(&mut marked);
-            if marked == *object {
-                Deletion::Pending
-            } else {
-                Deletion::Mark {
-                    object: marked,
-                    remove: false,
-                }
-            }
-        }
-        None => Deletion::Remove,
-    }
-}
-
-enum Grace {
-    None,
-    Pending,
-    Seconds(i64),
-}
-
-fn graceful(rules: &dyn Kind, marked: &mut Value, options: &DeleteOptions, now: Timestamp) -> Grace {
-    let requested = options
-        .grace_period_seconds
-        .map(|seconds| if seconds < 0 { 1 } else { seconds });
-    let Some(period) = rules.grace_period(marked, requested) else {
-        return Grace::None;
-    };
-    if is_deleting(marked) {
-        let left = meta(marked, "deletionGracePeriodSeconds")
-            .and_then(Value::as_i64)
-            .unwrap_or(0);
-        return match requested {
-            _ if left == 0 => Grace::None,
-            Some(wanted) if wanted < left => Grace::Seconds(shorten(marked, wanted, left, now)),
-            _ => Grace::Pending,
-        };
-    }
-    let count = generation(marked);
-    let metadata = meta_mut(marked);
-    metadata.insert("deletionTimestamp".into(), json!(format_time(later(now, period))));
-    metadata.insert("deletionGracePeriodSeconds".into(), json!(period));
-    if count > 0 {
-        metadata.insert("generation".into(), json!(count + 1));
-    }
-    Grace::Seconds(period)
-}
-
-/// A second deletion may only shorten the grace period, and never moves the end into the past.
-fn shorten(marked: &mut Value, wanted: i64, left: i64, now: Timestamp) -> i64 {
-    let end: Timestamp = meta_text(marked, "deletionTimestamp").parse().unwrap_or(now);
-    let new_end = later(end, wanted - left);
-    let (new_end, period) = if new_end < now {
-        (now, wanted.min(1))
-    } else {
-        (new_end, wanted)
-    };
-    let metadata = meta_mut(marked);
-    metadata.insert("deletionTimestamp".into(), json!(format_time(new_end)));
-    metadata.insert("deletionGracePeriodSeconds".into(), json!(period));
-    period
-}
-
-fn later(time: Timestamp, seconds: i64) -> Timestamp {
-    time.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(time)
-}
-
-fn mark_now(marked: &mut Value, now: Timestamp) {
-    let count = generation(marked);
-    let first = !is_deleting(marked);
-    let metadata = meta_mut(marked);
-    if first {
-        metadata.insert("deletionTimestamp".into(), json!(format_time(now)));
-        if count > 0 {
-            metadata.insert("generation".into(), json!(count + 1));
-        }
-    }
-    metadata.insert("deletionGracePeriodSeconds".into(), json!(0));
-}
-
-/// The finalizers by which the garbage collector learns what to do with dependents.
-fn collector_finalizers(old: &[String], propagation: Option<Propagation>) -> Vec<String> {
-    let has = |name: &str| old.iter().any(|one| one == name);
-    let (orphan, foreground) = match propagation {
-        Some(propagation) => (
-            propagation == Propagation::Orphan,
-            propagation == Propagation::Foreground,
-        ),
-        None => (has(ORPHAN), has(FOREGROUND)),
-    };
-    let wanted = |name: &str| (name == ORPHAN && orphan) || (name == FOREGROUND && foreground);
-    let mut new: Vec<String> = old
-        .iter()
-        .filter(|name| !matches!(name.as_str(), ORPHAN | FOREGROUND) || wanted(name))
-        .cloned()
-        .collect();
-    for name in [ORPHAN, FOREGROUND] {
-        if wanted(name) && !has(name) {
-            new.push(name.to_owned());
-        }
-    }
-    new
-}
+use crate::tree::meta_text;
 
 impl Call {
     /// DELETE on an object.
@@ -351,56 +182,6 @@ impl Call {
             fields: self.options.field_selector.clone(),
         })
     }
-}
-
-pub(crate) fn read_options(body: &Value, query: &super::Options) -> Result<DeleteOptions, ApiError> {
-    let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
-    let precondition = |name: &str| {
-        body.get("preconditions")
-            .and_then(|preconditions| preconditions.get(name))
-            .and_then(Value::as_str)
-    };
-    let orphan = body
-        .get("orphanDependents")
-        .and_then(Value::as_bool)
-        .or(query.orphan_dependents);
-    let propagation = match text("propagationPolicy")
-        .or_else(|| query.propagation_policy.clone())
-        .as_deref()
-    {
-        None | Some("") => match orphan {
-            Some(true) => Some(Propagation::Orphan),
-            Some(false) => Some(Propagation::Background),
-            None => None,
-        },
-        Some("Orphan") => Some(Propagation::Orphan),
-        Some("Background") => Some(Propagation::Background),
-        Some("Foreground") => Some(Propagation::Foreground),
-        Some(other) => {
-            let supported = ["Foreground", "Background", "Orphan", "nil"].map(|one| json!(one));
-            let error = FieldError::not_supported("propagationPolicy", json!(other), &supported);
-            let about = crate::status::About {
-                group: "meta.k8s.io",
-                resource: "DeleteOptions",
-            };
-            return Err(ApiError::invalid(about, "", &[error]));
-        }
-    };
-    let dry_run = body
-        .get("dryRun")
-        .and_then(Value::as_array)
-        .is_some_and(|values| values.contains(&json!("All")));
-    Ok(DeleteOptions {
-        grace_period_seconds: body
-            .get("gracePeriodSeconds")
-            .and_then(Value::as_i64)
-            .or(query.grace_period_seconds),
-        propagation,
-        uid: precondition("uid").map(str::to_owned),
-        resource_version: precondition("resourceVersion").map(str::to_owned),
-        dry_run: dry_run || query.dry_run,
-        explicitly_cascading: orphan == Some(false),
-    })
 }
 
 /// What became of a deletion.

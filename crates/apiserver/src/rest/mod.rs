@@ -6,6 +6,7 @@
 mod body;
 mod create;
 mod delete;
+mod deletion;
 mod dispatch;
 mod list;
 mod metadata;
@@ -24,7 +25,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
 
-pub(crate) use delete::{DeleteOptions, Deletion, decide as decide_deletion, read_options};
+pub(crate) use deletion::{DeleteOptions, Deletion, decide as decide_deletion, read_options};
 pub(crate) use dispatch::handle;
 pub(crate) use metadata::validate_name;
 pub(crate) use negotiate::{Answer, Form, negotiate};

@@ -46,7 +46,8 @@ impl Call {
         let parse = || codec::parse_json(&self.body).map_err(broken);
         match self.content_type() {
             "application/json-patch+json" => {
-                let patch = serde_json::from_slice(&self.body).map_err(|error| broken(error.to_string()))?;
+                let patch = codec::parse_json(&self.body).map_err(broken)?.value;
+                let patch = serde_json::from_value(patch).map_err(|error| broken(error.to_string()))?;
                 Ok((Language::Json(patch), Vec::new()))
             }
             "application/merge-patch+json" => {
