@@ -4,13 +4,15 @@
 //! randomness, no hash order: the same question gets the same answer everywhere, and the work is bounded by steps.
 //!
 //! Where to look: [`resources`], [`shape`] and [`predicates`] say what pods and nodes are, [`topology`] which nodes lie
-//! together, [`state`] what is free; [`gang`] is the question, [`plan`](mod@plan) the answer, [`reasons`] the stable names
-//! of what stands in the way.
+//! together, [`state`] what is free; [`gang`] is the question, [`plan`](mod@plan) the answer, [`preempt`] the answer at
+//! the expense of others, [`explain`] what stands in the way and what would help, [`reasons`] the stable names of reasons.
 
 pub mod budget;
+pub mod explain;
 pub mod gang;
 pub mod plan;
 pub mod predicates;
+pub mod preempt;
 pub mod reasons;
 pub mod resources;
 pub mod shape;

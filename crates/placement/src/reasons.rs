@@ -33,6 +33,8 @@ codes! {
     InsufficientResources,
     /// Resources would do, but the nodes that have them are ruled out.
     NoEligibleNodes,
+    /// A pod asks for more than any node could give if it were empty.
+    PodExceedsEveryNode,
     /// Each group fits somewhere, but not all of them together where they must be.
     DoesNotFitTogether,
     /// The domain chosen by a sibling gang, or by pods already bound, has no room.

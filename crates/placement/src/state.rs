@@ -329,11 +329,8 @@ impl ClusterState {
     #[must_use]
     pub fn room(&self, node: NodeId, shape: ShapeId) -> u32 {
         let asked = self.shapes.get(shape);
-        let mut most = i64::from(u32::MAX);
-        for (column, request) in &asked.requests {
-            most = most.min(self.free[column.index()][node.index()] / request);
-        }
-        if most <= 0 {
+        let mut most = self.room_ignoring_conflicts(node, shape);
+        if most == 0 {
             return 0;
         }
         let residents = &self.residents[node.index()];
@@ -345,7 +342,16 @@ impl ClusterState {
         if (asked.exclusive || !asked.conflicts.is_empty()) && residents.iter().any(clash) {
             return 0;
         }
-        u32::try_from(most).unwrap_or(u32::MAX)
+        most
+    }
+
+    /// The same without regard to host ports and anti-affinity.
+    pub(crate) fn room_ignoring_conflicts(&self, node: NodeId, shape: ShapeId) -> u32 {
+        let mut most = i64::from(u32::MAX);
+        for (column, request) in &self.shapes.get(shape).requests {
+            most = most.min(self.free[column.index()][node.index()] / request);
+        }
+        u32::try_from(most.max(0)).unwrap_or(u32::MAX)
     }
 
     /// The resource names.

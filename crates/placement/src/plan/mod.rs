@@ -22,6 +22,7 @@ mod refuse;
 mod result;
 mod scopes;
 mod states;
+pub(crate) mod survey;
 pub(crate) mod table;
 
 use std::collections::BTreeSet;
@@ -99,6 +100,11 @@ impl Outcome {
 
 /// Decides where the waiting pods of a gang go.
 pub fn plan(state: &mut ClusterState, gang: &Gang, options: &Options) -> Outcome {
+    plan_counted(state, gang, options, &mut Steps::new(options.budget))
+}
+
+/// The same on a budget that is shared with other questions.
+pub(crate) fn plan_counted(state: &mut ClusterState, gang: &Gang, options: &Options, steps: &mut Steps) -> Outcome {
     let waiting = gang.waiting(&options.scheduled);
     if !waiting.is_empty() {
         return Outcome::Waiting(waiting);
@@ -107,14 +113,13 @@ pub fn plan(state: &mut ClusterState, gang: &Gang, options: &Options) -> Outcome
     if !refusals.is_empty() {
         return Outcome::Infeasible(refusals);
     }
-    let mut steps = Steps::new(options.budget);
-    let outcome = attempt(state, gang, options, &mut steps, false);
+    let outcome = attempt(state, gang, options, steps, false);
     let spills = gang
         .placement_group
         .as_ref()
         .is_some_and(|group| group.pinned.is_some() && group.overfull == Overfull::Spill);
     match outcome {
-        Outcome::Infeasible(_) if spills => match attempt(state, gang, options, &mut steps, true) {
+        Outcome::Infeasible(_) if spills => match attempt(state, gang, options, steps, true) {
             Outcome::Placed(mut plan) => {
                 let message = "the domain of the placement group has no room; placed in another one";
                 plan.notes.push(Reason::new(ReasonCode::SpilledOver, message));
