@@ -98,7 +98,9 @@ fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
 
 /// A string as a scalar: plain when no reader could misread it, else quoted as in JSON, which YAML accepts.
 fn scalar_text(text: &str) -> String {
-    let starts_like_a_word = text.starts_with(|first: char| first.is_ascii_alphabetic() || matches!(first, '.' | '/'));
+    // A dot may lead a path such as `.spec.replicas`, but three of them end a document.
+    let start = text.strip_prefix('.').unwrap_or(text);
+    let starts_like_a_word = start.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/');
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | '/' | ' ');
     if starts_like_a_word && text.chars().all(plain) && !text.ends_with(' ') && !is_other_type(text) {
         text.to_owned()
@@ -141,7 +143,9 @@ mod tests {
 
     #[test]
     fn words_with_another_meaning_are_quoted() {
-        for word in ["no", "True", "null", "1e3", "", "-", "a: b", "x #y", "~", ".5", "inf"] {
+        for word in [
+            "no", "True", "null", "1e3", "", "-", "a: b", "x #y", "~", ".5", "inf", "...", ". a", ".",
+        ] {
             assert!(text(&json!(word)).starts_with('"'), "{word} must be quoted");
         }
     }
