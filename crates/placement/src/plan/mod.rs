@@ -1,14 +1,14 @@
 //! Planning one gang: `(ClusterState, Gang, Options) -> Outcome`.
 //!
-//! Order of work: refuse what cannot be honoured; scan nodes per shape ([`table`]); upper bounds per domain ([`bounds`]),
-//! which prove most hopeless gangs hopeless in one pass; a greedy search with sibling backtracking ([`dive`], [`pack`]);
-//! extras ([`extras`]); and, if that found nothing or something that may not be the best, a complete search with exact packing
-//! ([`exact`], [`states`]).
+//! Order of work: refuse what cannot be honoured; scan nodes per shape (`table`); upper bounds per domain (`bounds`),
+//! which prove most hopeless gangs hopeless in one pass; a greedy search with sibling backtracking (`dive`, `pack`);
+//! extras (`extras`); and, if that found nothing or something that may not be the best, a complete search with exact packing
+//! (`exact`, `states`).
 //!
 //! Exact: soundness always (a plan honours every floor, every required packing and every node's rules). Completeness and
 //! optimality by (distance from preferred levels, outermost rank first; number of extras) whenever the complete search
 //! ends within its budget, which small gangs do. Otherwise the greedy answer stands, and where there is none the outcome is
-//! [`Outcome::BudgetExhausted`], never "infeasible".
+//! [[`Outcome::BudgetExhausted`]], never "infeasible".
 //!
 //! The state is used as scratch space through its undo log and is unchanged when [`plan`] returns.
 

@@ -9,6 +9,7 @@
 
 pub mod cluster;
 pub mod reference;
+pub mod simple;
 
 use coppice_placement::plan::Plan;
 use coppice_placement::predicates::{Effect, Node, Taint};
