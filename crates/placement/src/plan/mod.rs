@@ -8,7 +8,7 @@
 //! Exact: soundness always (a plan honours every floor, every required packing and every node's rules). Completeness and
 //! optimality by (distance from preferred levels, outermost rank first; number of extras) whenever the complete search
 //! ends within its budget, which small gangs do. Otherwise the greedy answer stands, and where there is none the outcome is
-//! [[`Outcome::BudgetExhausted`]], never "infeasible".
+//! [`Outcome::BudgetExhausted`], never "infeasible".
 //!
 //! The state is used as scratch space through its undo log and is unchanged when [`plan`] returns.
 
