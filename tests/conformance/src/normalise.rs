@@ -43,6 +43,32 @@ impl Tokens {
         token
     }
 
+    /// Replaces uids that stand in a longer text, such as a message about an object that no answer showed.
+    fn replace_uids(&mut self, text: &str) -> String {
+        const LENGTH: usize = 36;
+        let is_uid = |part: &str| {
+            part.char_indices().all(|(index, character)| match index {
+                8 | 13 | 18 | 23 => character == '-',
+                _ => character.is_ascii_hexdigit(),
+            })
+        };
+        let mut replaced = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            match rest.get(..LENGTH).filter(|part| is_uid(part)) {
+                Some(uid) => {
+                    replaced.push_str(&self.token("uid", uid));
+                    rest = &rest[LENGTH..];
+                }
+                None => {
+                    replaced.push(first);
+                    rest = &rest[first.len_utf8()..];
+                }
+            }
+        }
+        replaced
+    }
+
     /// Replaces values that already have a token inside a longer text, such as a message that quotes a uid.
     /// Short values (resource versions) are too likely to stand there by chance.
     fn replace_known(&self, text: &str) -> String {
@@ -61,7 +87,7 @@ fn class_of(key: &str) -> Option<&'static str> {
         "uid" => Some("uid"),
         "resourceVersion" => Some("version"),
         "continue" => Some("continue"),
-        "clusterIP" | "podIP" | "hostIP" | "ip" => Some("address"),
+        "clusterIP" | "podIP" | "hostIP" | "ip" | "serverAddress" => Some("address"),
         "creationTimestamp"
         | "deletionTimestamp"
         | "time"
@@ -92,7 +118,7 @@ fn walk(value: &mut Value, key: &str, tokens: &mut Tokens) {
             Some("address") if text == "None" => {}
             Some("version") if text == "0" => {}
             Some(class) => *text = tokens.token(class, text),
-            None => *text = tokens.replace_known(text),
+            None => *text = tokens.replace_uids(&tokens.replace_known(text)),
         },
         _ => {}
     }
@@ -146,6 +172,16 @@ mod tests {
         assert_eq!(normal[1].body, json!({"metadata": {"resourceVersion": "<version 1>"}}));
         assert_eq!(normal[2].body["metadata"]["resourceVersion"], "<version 2>");
         assert_eq!(normal[2].body["message"], "uid <uid 1> is gone");
+    }
+
+    #[test]
+    fn uids_in_messages_become_tokens_also_when_no_answer_showed_them() {
+        let message = "the UID in the precondition (11111111-2222-3333-4444-555555555555) is not fe499108-bafe-41cd-bab7-3dbad0ae847d.";
+        let normal = normalise(&[answer(json!({"message": message}))]);
+        assert_eq!(
+            normal[0].body["message"],
+            "the UID in the precondition (<uid 1>) is not <uid 2>."
+        );
     }
 
     #[test]
