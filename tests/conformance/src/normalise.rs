@@ -118,10 +118,17 @@ fn walk(value: &mut Value, key: &str, tokens: &mut Tokens) {
             Some("address") if text == "None" => {}
             Some("version") if text == "0" => {}
             Some(class) => *text = tokens.token(class, text),
+            None if key == "cells" && is_age(text) => *text = "<age>".to_owned(),
             None => *text = tokens.replace_uids(&tokens.replace_known(text)),
         },
         _ => {}
     }
+}
+
+/// The age of an object in a table.
+fn is_age(text: &str) -> bool {
+    text.strip_suffix('s')
+        .is_some_and(|seconds| !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A name made from `generateName` ends in random characters, wherever it is quoted later.
