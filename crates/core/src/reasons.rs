@@ -24,7 +24,8 @@ reasons! {
     INSUFFICIENT_SCHEDULED = "InsufficientScheduledPods": "Fewer than minAvailable pods of the clique have a node.";
     SUFFICIENT_READY = "SufficientReadyPods": "At least minAvailable pods of the clique are ready.";
     INSUFFICIENT_READY = "InsufficientReadyPods": "The clique had its minimum ready and has fallen below it.";
-    SCHEDULED_BELOW_MINIMUM = "ScheduledReplicasBelowMinAvailable": "Some pods of the clique have a node, but fewer than minAvailable.";
+    SCHEDULED_BELOW_MINIMUM = "ScheduledReplicasBelowMinAvailable": "The clique had its minimum ready; now some pods have a node, but fewer than minAvailable.";
+    PARTLY_SCHEDULED = "PartlyScheduled": "Some pods of the clique have a node, but fewer than minAvailable; its minimum was not ready before.";
     WAITING_FOR_NODES = "WaitingForScheduling": "No pod of the clique has a node yet.";
     WAITING_FOR_READINESS = "WaitingForReadiness": "Pods of the clique are starting; its minimum was not ready before.";
     ALL_LOST = "AllScheduledReplicasLost": "The last scheduled pod of the clique is gone.";

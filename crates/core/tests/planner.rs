@@ -269,6 +269,40 @@ fn a_gang_that_stays_below_its_minimum_is_replaced_as_a_whole_and_keeps_its_size
 }
 
 #[test]
+fn pods_that_take_long_to_start_are_not_a_breach_at_first_or_after_a_termination() {
+    let mut world = World::new(WL1);
+    world.loading = true;
+    world.capacity = Some(9);
+    world.settle();
+    world.capacity = None;
+    world.settle();
+    let first = uids(&world);
+    world.advance(60);
+    world.settle();
+    assert_eq!(first, uids(&world), "all pods have nodes and are starting");
+
+    world.loading = false;
+    world.settle();
+    world.capacity = Some(9);
+    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    world.loading = true;
+    world.capacity = None;
+    world.advance(11);
+    world.step();
+    world.settle();
+    let second = uids(&world);
+    assert!(first.is_disjoint(&second), "the replica was replaced");
+    world.advance(60);
+    world.settle();
+    assert_eq!(second, uids(&world), "its new pods may take as long as the first ones");
+}
+
+#[test]
 fn a_replica_that_recovers_in_time_is_left_alone() {
     let mut world = World::new(WL1);
     world.settle();
@@ -357,6 +391,35 @@ fn a_rolling_update_takes_one_pod_and_one_copy_at_a_time() {
     world.writes.clear();
     world.settle();
     assert_eq!(world.writes, BTreeMap::new());
+}
+
+#[test]
+fn an_update_is_never_a_breach_down_to_its_last_pod() {
+    let mut world = World::new(WL1);
+    world.settle();
+    world.edit("PodCliqueSet", "wl", |set| {
+        for clique in 0..3 {
+            set["spec"]["template"]["cliques"][clique]["spec"]["podSpec"]["containers"][0]["env"] =
+                json!([{"name": "V", "value": "2"}]);
+        }
+    });
+    for _ in 0..500 {
+        let planned = world.step();
+        for object in world.of_kind("PodClique").chain(world.of_kind("PodCliqueScalingGroup")) {
+            let conditions = object["status"]["conditions"].as_array().unwrap();
+            let breached = conditions
+                .iter()
+                .any(|condition| condition["type"] == "MinAvailableBreached" && condition["status"] == "True");
+            assert!(!breached, "{}: {}", object["metadata"]["name"], object["status"]);
+        }
+        let moved = world.kubelets();
+        if planned == 0 && !moved {
+            let status = &world.get("PodCliqueSet", "wl")["status"];
+            assert!(status["updateProgress"]["updateEndedAt"].is_string(), "{status}");
+            return;
+        }
+    }
+    panic!("does not settle");
 }
 
 #[test]

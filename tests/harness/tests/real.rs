@@ -1,5 +1,6 @@
 //! Every scenario of `tests/scenarios` that is meant for it, on a real kube-apiserver and etcd, one test each. Scenarios
 //! with the same needs share a control plane, one after the other; those that kill the API server get one of their own.
+//! The operator runs in this process.
 //! Needs `KUBEBUILDER_ASSETS`; without it this fails and says what to do.
 
 #![allow(clippy::print_stdout, reason = "the log of a test run names versions and steps")]
@@ -12,6 +13,7 @@ use std::time::Duration;
 use coppice_harness::control_plane::{Assets, ControlPlane, Options};
 use coppice_harness::scenario::environment::RealEnvironment;
 use coppice_harness::scenario::model::{Place, Scenario};
+use coppice_harness::scenario::operator::{InProcessOperator, OperatorUnderTest};
 use coppice_harness::scenario::parse;
 use coppice_harness::scenario::run::{Progress, run};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -37,10 +39,18 @@ impl Pool {
             if !alone {
                 shared.insert(options.clone(), Arc::clone(&control_plane));
             }
-            let environment = RealEnvironment::new(&control_plane, None, alone);
-            run(scenario, &environment, &|progress| show(&progress))
-                .await
-                .map_err(|failure| Failed::from(failure.to_string()))
+            // The operator comes and goes with each scenario that wants it; its kinds stay.
+            let operator = match scenario.cluster.operator || scenario.restarts_operator() {
+                true => Some(InProcessOperator::start(control_plane.client()).await?),
+                false => None,
+            };
+            let under_test = operator.as_ref().map(|operator| operator as &dyn OperatorUnderTest);
+            let environment = RealEnvironment::new(&control_plane, under_test, alone);
+            let result = run(scenario, &environment, &|progress| show(&progress)).await;
+            if let Some(operator) = &operator {
+                operator.stop().await;
+            }
+            result.map_err(|failure| Failed::from(failure.to_string()))
         })
     }
 }
@@ -52,6 +62,8 @@ fn options(scenario: &Scenario) -> Options {
         "--node-monitor-period=1s",
         "--node-monitor-grace-period=10s",
         "--node-eviction-rate=10",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
     ];
     let flags = quick
         .iter()

@@ -28,6 +28,10 @@ pub(crate) fn plan(
         let Some(stored) = state.stored.filter(|_| state.alive()) else {
             continue;
         };
+        // The new template moves the version on, so a status beside it would be refused; the next plan writes it.
+        if rolling.rewritten.contains(&index) {
+            continue;
+        }
         let before = stored.status.clone().unwrap_or_default();
         let mut status = before.clone();
         counts(replica, stored, state, &mut status);
@@ -40,11 +44,12 @@ pub(crate) fn plan(
         if let Some(patch) = merge_patch(&json!(before), &json!(status)) {
             let target = target_of(Kind::PodClique, &stored.metadata);
             let command = Command::Status { target, patch, urgency };
-            // A mark must be there before the pods go, and be gone before new ones come.
-            if marked(&before) == marked(&status) {
-                draft.statuses.push(command);
-            } else {
+            // A mark must be there before the pods go, and be gone before new ones come. So must the beginning of an
+            // update: without it, too few pods would look like a breach.
+            if marked(&before) != marked(&status) || begins(&before, &status) {
                 draft.gangs.push(command);
+            } else {
+                draft.statuses.push(command);
             }
         }
     }
@@ -86,7 +91,12 @@ fn progress(
         .as_ref()
         .is_some_and(|progress| progress.pod_template_hash == target);
     let state = &replica.cliques[index];
-    if rolling.rewritten.contains(&index) || (rolling.cliques.contains(&index) && !begun) {
+    let has_old_pods = || state.active.iter().any(|pod| !state.has_template(pod));
+    let takes_part = match directive {
+        Directive::OnDelete => state.current && has_old_pods(),
+        Directive::Hold | Directive::Recreate => rolling.cliques.contains(&index),
+    };
+    if takes_part && !begun {
         let ended = (directive == Directive::OnDelete).then(|| now.clone()).flatten();
         status.update_progress = Some(PodCliqueUpdateProgress {
             update_started_at: now,
@@ -147,23 +157,25 @@ fn judge(
 /// Whether a clique has fallen below its minimum.
 ///
 /// It has when some but too few of its pods have a node, or when its minimum was ready once and is not any more. It has
-/// not while it is starting for the first time, while it is being updated, or when it never had or has lost every
-/// node: terminating the rest of a gang that has nothing left here would free nothing for it.
+/// not while it is starting for the first time or after a termination, while it is being updated, or when it never had
+/// or has lost every node: terminating the rest of a gang that has nothing left here would free nothing for it.
+///
+/// The reason before tells whether its minimum was ready once.
 pub(crate) fn breach(state: &CliqueState<'_>, updating: bool) -> Verdict {
     let (scheduled, ready, minimum) = (state.scheduled(), state.ready(), state.min_available);
-    let before = state
-        .stored
-        .and_then(|stored| stored.status.as_ref())
-        .and_then(|status| conditions::find(&status.conditions, BREACHED));
-    let was_healthy = before.is_some_and(|condition| {
-        condition.status == "True"
-            || [
+    let stored = state.stored.and_then(|stored| stored.status.as_ref());
+    let starts_again = stored.is_some_and(marked) && state.active.is_empty();
+    let before = stored.and_then(|status| conditions::find(&status.conditions, BREACHED));
+    let was_healthy = !starts_again
+        && before.is_some_and(|condition| {
+            [
                 reasons::SUFFICIENT_READY,
                 reasons::ALL_LOST,
                 reasons::INSUFFICIENT_READY,
+                reasons::SCHEDULED_BELOW_MINIMUM,
             ]
             .contains(&condition.reason.as_str())
-    });
+        });
     let (status, reason, message) = if updating {
         (
             None,
@@ -189,9 +201,14 @@ pub(crate) fn breach(state: &CliqueState<'_>, updating: bool) -> Verdict {
             format!("no pod has a node yet, {minimum} are needed"),
         )
     } else if scheduled < minimum {
+        let reason = if was_healthy {
+            reasons::SCHEDULED_BELOW_MINIMUM
+        } else {
+            reasons::PARTLY_SCHEDULED
+        };
         (
             Some(true),
-            reasons::SCHEDULED_BELOW_MINIMUM,
+            reason,
             format!("{scheduled} pods have a node, {minimum} are needed"),
         )
     } else if was_healthy {
@@ -263,11 +280,21 @@ fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus,
     }
 }
 
+/// Whether an update begins with this status.
+fn begins(before: &PodCliqueStatus, after: &PodCliqueStatus) -> bool {
+    let target = |status: &PodCliqueStatus| {
+        let progress = status.update_progress.as_ref();
+        progress.map(|progress| progress.pod_template_hash.clone())
+    };
+    target(before) != target(after)
+}
+
 /// A state that others act on is written at once; counts on their way to it may wait for each other.
 fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, state: &CliqueState<'_>) -> Urgency {
     let breached = |status: &PodCliqueStatus| conditions::is_true(&status.conditions, BREACHED);
     let moving = state.count(|_| true) != state.replicas || state.count(|pod| !pod.ready && !pod.failing) > 0;
-    if breached(before) != breached(after) || marked(before) != marked(after) || !moving {
+    let decided = marked(before) != marked(after) || begins(before, after);
+    if breached(before) != breached(after) || decided || !moving {
         Urgency::Now
     } else {
         Urgency::Settling

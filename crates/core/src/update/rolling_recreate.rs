@@ -47,6 +47,9 @@ fn standalone(replica: &Replica<'_>, index: usize, rolling: &mut Rolling, draft:
         .filter(|pod| !state.has_template(pod))
         .collect();
     if old.is_empty() {
+        if unfinished(replica, index) {
+            rolling.cliques.insert(index);
+        }
         return;
     }
     rolling.cliques.insert(index);
@@ -67,6 +70,17 @@ fn standalone(replica: &Replica<'_>, index: usize, rolling: &mut Rolling, draft:
     }
 }
 
+/// Whether a clique whose old pods are gone is still being updated, because a replacement is not ready yet.
+fn unfinished(replica: &Replica<'_>, index: usize) -> bool {
+    let state = &replica.cliques[index];
+    let target = replica.context.identities[replica.layout.cliques[index].position].label();
+    let status = state.stored.and_then(|stored| stored.status.as_ref());
+    let open = status
+        .and_then(|status| status.update_progress.as_ref())
+        .is_some_and(|progress| progress.pod_template_hash == target && progress.update_ended_at.is_none());
+    open && !state.updated()
+}
+
 /// One copy of a scaling group during an update.
 struct Copy {
     members: Vec<usize>,
@@ -80,10 +94,20 @@ fn copies(replica: &Replica<'_>, group: usize, terminating: &Terminating, rollin
     let copies: Vec<Copy> = (0..layout.copies)
         .filter_map(|copy| read(replica, group, copy, terminating))
         .collect();
-    if copies.iter().all(|copy| !copy.old) {
+    let awaited: Vec<usize> = copies
+        .iter()
+        .flat_map(|copy| copy.members.iter().copied())
+        .filter(|index| unfinished(replica, *index))
+        .collect();
+    let all_new = copies.iter().all(|copy| !copy.old);
+    if all_new && awaited.is_empty() {
         return;
     }
     rolling.groups.insert(group);
+    rolling.cliques.extend(awaited);
+    if all_new {
+        return;
+    }
     rolling.cliques.extend(
         copies
             .iter()
@@ -126,16 +150,18 @@ fn read(replica: &Replica<'_>, group: usize, copy: u32, terminating: &Terminatin
     })
 }
 
-/// Gives a copy the new template, and takes the pods that have the old one. The pods go after the template is written.
+/// Gives a copy the new template; once all its cliques have it, takes the pods that have the old one.
 fn recreate(replica: &Replica<'_>, copy: &Copy, rolling: &mut Rolling, draft: &mut Draft) {
+    for &index in copy.members.iter().filter(|index| !replica.cliques[**index].current) {
+        draft.children.extend(children_template_patch(replica, index));
+        rolling.rewritten.insert(index);
+    }
+    if !copy.rewritten {
+        return;
+    }
     for &index in &copy.members {
         let state = &replica.cliques[index];
-        let rewrite = !state.current;
-        if rewrite {
-            draft.children.extend(children_template_patch(replica, index));
-            rolling.rewritten.insert(index);
-        }
-        for pod in state.active.iter().filter(|pod| rewrite || !state.has_template(pod)) {
+        for pod in state.active.iter().filter(|pod| !state.has_template(pod)) {
             draft.delete(pod.target());
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) writes: BTreeMap<String, usize>,
     /// How many pods may have a node; none for no limit.
     pub(crate) capacity: Option<usize>,
+    /// While this is so, no pod becomes ready.
+    pub(crate) loading: bool,
     version: u64,
 }
 
@@ -43,6 +45,7 @@ impl World {
             events: Vec::new(),
             writes: BTreeMap::new(),
             capacity: None,
+            loading: false,
             version: 0,
         };
         world.create(object);
@@ -271,7 +274,7 @@ impl World {
                 } else {
                     continue;
                 }
-            } else if pod["status"]["ready"] != true && pod["status"]["stuck"] != true && !ended {
+            } else if pod["status"]["ready"] != true && pod["status"]["stuck"] != true && !ended && !self.loading {
                 pod["status"]["ready"] = true.into();
                 moved = true;
             } else {

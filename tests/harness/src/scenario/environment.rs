@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use kube::Client;
 
 use super::model::{NodeGroup, Scenario};
+use super::operator::OperatorUnderTest;
 use crate::client::{self, ClientError};
-use crate::control_plane::{Companion, ControlPlane, ControlPlaneError};
+use crate::control_plane::{ControlPlane, ControlPlaneError};
 
 /// What an environment has beside an API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +42,9 @@ pub enum EnvironmentError {
     /// Simulated nodes could not be started or stopped.
     #[error("simulated nodes: {0}")]
     Nodes(String),
+    /// The operator could not be started.
+    #[error("the operator: {0}")]
+    Operator(String),
 }
 
 /// A place to run scenarios.
@@ -115,14 +119,14 @@ pub fn lacking(scenario: &Scenario, offers: Offers) -> Option<&'static str> {
 /// The real control plane of this crate's launcher.
 pub struct RealEnvironment<'a> {
     control_plane: &'a ControlPlane,
-    operator: Option<&'a Companion>,
+    operator: Option<&'a dyn OperatorUnderTest>,
     alone: bool,
 }
 
 impl<'a> RealEnvironment<'a> {
     /// Offers what the control plane was started with. Only one that nobody shares should be `alone`: its API server
     /// may be killed.
-    pub fn new(control_plane: &'a ControlPlane, operator: Option<&'a Companion>, alone: bool) -> Self {
+    pub fn new(control_plane: &'a ControlPlane, operator: Option<&'a dyn OperatorUnderTest>, alone: bool) -> Self {
         Self {
             control_plane,
             operator,
@@ -163,7 +167,7 @@ impl Environment for RealEnvironment<'_> {
         let operator = self
             .operator
             .ok_or_else(|| self.not_offered("restarting the operator"))?;
-        Ok(operator.restart()?)
+        operator.restart().await
     }
 }
 

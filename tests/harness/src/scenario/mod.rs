@@ -8,6 +8,7 @@
 mod actions;
 pub mod behaviour;
 mod convert;
+pub mod embedded;
 pub mod environment;
 pub mod expectation;
 mod file;
@@ -18,6 +19,7 @@ pub mod model;
 mod names;
 pub mod never;
 mod nodes;
+pub mod operator;
 pub mod parse;
 pub mod path;
 mod recorder;
