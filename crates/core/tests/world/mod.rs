@@ -1,6 +1,8 @@
 //! A small world for planners: it carries out commands on JSON objects as an API server would, and its pods get nodes
 //! and become ready when told. No client, no clock but the one it is given.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
+
+mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +17,8 @@ use coppice_core::settings::Settings;
 use coppice_core::snapshot::{PodFacts, ReplicaSnapshot};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+
+pub(crate) use workloads::{WL1, WL2, pods_of, uids};
 
 pub(crate) type Key = (String, String);
 

@@ -1,0 +1,125 @@
+//! Gang termination against a small world: what has too few pods for too long is replaced as a whole, and nothing else is.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod world;
+
+use serde_json::json;
+use world::{WL1, WL2, World, pods_of, uids};
+
+#[test]
+fn a_gang_that_stays_below_its_minimum_is_replaced_as_a_whole_and_keeps_its_size() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let before = uids(&world);
+    world.capacity = Some(9);
+    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    assert_eq!(
+        before.intersection(&uids(&world)).count(),
+        9,
+        "nothing is touched before the delay is over"
+    );
+    world.advance(11);
+    world.capacity = None;
+    world.step();
+    assert!(
+        world
+            .events
+            .iter()
+            .any(|event| event.starts_with("GangTerminationActive"))
+    );
+    world.settle();
+    assert_eq!(before.intersection(&uids(&world)).count(), 0, "no old pod survives");
+    assert_eq!(world.pods().len(), 10);
+    assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
+    let conditions = world.get("PodClique", "wl-0-pc-a")["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .clone();
+    assert!(
+        conditions
+            .iter()
+            .all(|condition| condition["type"] != "GangTerminationInProgress"),
+        "{conditions:?}"
+    );
+}
+
+#[test]
+fn pods_that_take_long_to_start_are_not_a_breach_at_first_or_after_a_termination() {
+    let mut world = World::new(WL1);
+    world.loading = true;
+    world.capacity = Some(9);
+    world.settle();
+    world.capacity = None;
+    world.settle();
+    let first = uids(&world);
+    world.advance(60);
+    world.settle();
+    assert_eq!(first, uids(&world), "all pods have nodes and are starting");
+
+    world.loading = false;
+    world.settle();
+    world.capacity = Some(9);
+    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    world.loading = true;
+    world.capacity = None;
+    world.advance(11);
+    world.step();
+    world.settle();
+    let second = uids(&world);
+    assert!(first.is_disjoint(&second), "the replica was replaced");
+    world.advance(60);
+    world.settle();
+    assert_eq!(second, uids(&world), "its new pods may take as long as the first ones");
+}
+
+#[test]
+fn a_replica_that_recovers_in_time_is_left_alone() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let before = uids(&world);
+    world.capacity = Some(9);
+    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    world.advance(5);
+    world.capacity = None;
+    world.settle();
+    world.advance(60);
+    world.settle();
+    assert_eq!(before.intersection(&uids(&world)).count(), 9);
+}
+
+#[test]
+fn a_broken_copy_is_replaced_alone_while_the_group_has_its_minimum() {
+    let mut world = World::new(WL2);
+    world.settle();
+    world.edit("PodCliqueSet", "wl", |_| {});
+    let before = uids(&world);
+    let broken = pods_of(&world, "wl-0-sg-x-1-pc-b")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.edit("Pod", &broken, |pod| {
+        pod["status"] = json!({"ready": false, "stuck": true});
+    });
+    world.settle();
+    world.advance(11);
+    world.settle();
+    let after = uids(&world);
+    let survivors: Vec<_> = before.intersection(&after).collect();
+    assert_eq!(survivors.len(), 6, "pc-a and the other copy keep their pods");
+    assert_eq!(world.pods().len(), 10);
+}
