@@ -1,8 +1,10 @@
 //! The server under the real `kube::Client`, without sockets.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use coppice_apiserver::ApiServer;
+use coppice_apiserver::ports::ManualClock;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
@@ -274,4 +276,34 @@ async fn unknown_fields_are_dropped_or_refused() {
     );
     client(&server).request::<Pod>(request("Warn")).await.unwrap();
     assert!(pods.get("p").await.is_ok());
+}
+
+#[tokio::test]
+async fn one_seed_and_one_clock_give_the_same_bytes() {
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let clock = ManualClock::new("2026-01-01T00:00:00Z".parse().unwrap());
+        let server = ApiServer::builder().seed(7).clock(clock).build();
+        let record = Arc::new(Mutex::new(Vec::new()));
+        let seen = record.clone();
+        server.store().observe(move |commit| {
+            seen.lock()
+                .expect("no panic before")
+                .push((commit.revision(), commit.object().json().clone()));
+        });
+        let pods: Api<Pod> = Api::default_namespaced(client(&server));
+        for _ in 0..3 {
+            let pod: Pod = serde_json::from_value(json!({"metadata": {"generateName": "p-"},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}))
+            .unwrap();
+            let created = pods.create(&PostParams::default(), &pod).await.unwrap();
+            pods.delete(&created.name_any(), &DeleteParams::default())
+                .await
+                .unwrap();
+        }
+        let commits = record.lock().unwrap().clone();
+        assert_eq!(commits.len(), 9, "each pod is created, marked and removed");
+        runs.push(commits);
+    }
+    assert_eq!(runs[0], runs[1]);
 }
