@@ -33,3 +33,6 @@ pub const KAI_POD_GROUP_NAME: &str = "pod-group-name";
 pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// Written by client-side `kubectl apply`; a copy of it on another object would lie.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// On a ControllerRevision: the hash under which its templates are known to clients, when another operator wrote it.
+pub const ADOPTED_GENERATION_HASH: &str = "grove.io/adopted-generation-hash";

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use coppice_api::canonical::CliqueOrder;
+use coppice_api::names::annotations;
 use coppice_api::names::label_sets::managed_labels;
 use coppice_api::revision::{
     CliqueTemplate, DEFAULT_HISTORY_LIMIT, DesiredRevision, HistoryStep, RevisionContent, plan_history,
@@ -20,9 +21,6 @@ use serde_json::json;
 use super::SetSnapshot;
 use crate::command::{Command, Kind, Target};
 use crate::context::{SetContext, template_view};
-
-/// The annotation of a revision that holds the hash under which its templates are known to clients.
-pub const ADOPTED_HASH_ANNOTATION: &str = "grove.io/adopted-generation-hash";
 
 /// What becomes of the set's templates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +38,11 @@ pub(crate) enum Acceptance {
 /// The hash that somebody else wrote and that names these templates, by the set's revisions.
 pub fn adopted_hash(context: &SetContext<'_>, revisions: &[ControllerRevision]) -> Option<String> {
     revisions.iter().find_map(|revision| {
-        let hash = revision.metadata.annotations.as_ref()?.get(ADOPTED_HASH_ANNOTATION)?;
+        let hash = revision
+            .metadata
+            .annotations
+            .as_ref()?
+            .get(annotations::ADOPTED_GENERATION_HASH)?;
         let content = RevisionContent::read(revision).ok()?;
         (content.generation() == context.generation).then(|| hash.clone())
     })
@@ -119,8 +121,8 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
         .map(|step| match step {
             HistoryStep::Create(mut revision) => {
                 if let Acceptance::Adopt(hash) = acceptance {
-                    let annotations = revision.metadata.annotations.get_or_insert_default();
-                    annotations.insert(ADOPTED_HASH_ANNOTATION.to_owned(), hash.clone());
+                    let of_revision = revision.metadata.annotations.get_or_insert_default();
+                    of_revision.insert(annotations::ADOPTED_GENERATION_HASH.to_owned(), hash.clone());
                 }
                 let mut object = json!(revision);
                 object["apiVersion"] = "apps/v1".into();

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
 
-pub use acceptance::{ADOPTED_HASH_ANNOTATION, adopted_hash};
+pub use acceptance::adopted_hash;
 pub use status::topology_name;
 
 use crate::command::{Command, Kind, Urgency, merge_patch};
