@@ -10,7 +10,7 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: toolchain ## the main job on an embedded control plane: no cluster, no Docker, no Go
-	$(CARGO) run --quiet --release --bin coppice -- demo
+	$(CARGO) run --locked --bin coppice -- demo
 
 test: toolchain ## everything that needs no other download than crates
 	$(CARGO) test --workspace --locked
