@@ -73,6 +73,17 @@ fn replicas(state: &mut ClusterState, count: usize, workers: u32, whole: Pack) -
     wanted
 }
 
+/// Six large and nine small replicas in one block: each kind fits, and so do their sums, but not their racks.
+fn entangled(state: &mut ClusterState) -> Gang {
+    let mut wanted = replicas(state, 15, 8, Pack::required(BLOCK));
+    for replica in 0..6 {
+        let at = replica * 2 + 1;
+        let shape = wanted.groups[at].shape;
+        wanted.groups[at] = group(&format!("worker-{replica}"), shape, 15, 15, Pack::none());
+    }
+    wanted
+}
+
 struct Measured {
     times: Vec<Duration>,
     outcomes: [usize; 3],
@@ -150,5 +161,14 @@ fn main() {
             let measured = measure(&mut state, &wanted, &mut random);
             print(nodes, pods, what, &measured, bytes);
         }
+        let mut idle = cluster(blocks, 10, 20, 8);
+        let wanted = entangled(&mut idle);
+        let bytes = idle.bytes();
+        let eight = wanted.groups[0].shape;
+        idle.add_pod("churning", "b0-r0-h0", eight).unwrap();
+        let small = idle.shape(&demands(0));
+        idle.add_pod("moving", "b0-r0-h1", small).unwrap();
+        let measured = measure(&mut idle, &wanted, &mut random);
+        print(nodes, 2, "idle, entangled racks", &measured, bytes);
     }
 }

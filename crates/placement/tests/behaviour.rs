@@ -120,13 +120,13 @@ fn three_levels_of_packing_nest() {
 #[test]
 fn identical_replicas_are_counted() {
     let mut state = cluster(10, 10, 18, 8);
-    let eight = state.shape(&demands(8));
+    let (eight, one) = (state.shape(&demands(8)), state.shape(&demands(1)));
     let replicas = |count: usize| {
         let mut wanted = gang("a", Pack::required(BLOCK), Vec::new());
         for replica in 0..count {
             wanted
                 .groups
-                .push(group(&format!("leader-{replica}"), eight, 1, 1, Pack::none()));
+                .push(group(&format!("leader-{replica}"), one, 1, 1, Pack::none()));
             wanted
                 .groups
                 .push(group(&format!("worker-{replica}"), eight, 8, 8, Pack::none()));

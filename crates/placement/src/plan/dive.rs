@@ -4,7 +4,7 @@
 //! possible domains first), then pack what the scope owns itself. Each choice is committed before the next is made, so
 //! a later sibling sees what is left; when an event fails, the nearest earlier choice tries its next domain. Identical
 //! siblings share one list of candidates and never go back to an earlier one than their predecessor took, so k replicas are
-//! a scan over domains, not k! assignments.
+//! a scan over domains, not k! assignments. A domain that mirrors one that failed is not tried.
 //!
 //! Finding nothing is a proof only if the gang has one shape (then packing is exact and nests); see [`Dive::Nothing`].
 
@@ -41,7 +41,10 @@ enum Event {
 }
 
 /// Failures after which the dive gives way to the exact search.
-const FAILURES: u32 = 4_000;
+const FAILURES: u32 = 1_000;
+
+/// How many failed domains a new one is compared with.
+pub(super) const MIRRORS: usize = 4;
 
 struct Search<'t, 's, 'g> {
     table: &'t mut Table<'s>,
@@ -178,10 +181,14 @@ impl Search<'_, '_, '_> {
                 0
             }
         };
+        let mut failed: Vec<DomainId> = Vec::new();
         for index in first..self.lists[scope].len() {
             let candidate = self.lists[scope][index];
             self.table.steps.spend(1)?;
             if !self.table.covers(candidate.domain, &here.need) {
+                continue;
+            }
+            if self.mirrors(candidate.domain, &failed)? {
                 continue;
             }
             self.choice.domains[scope] = candidate.domain;
@@ -191,6 +198,17 @@ impl Search<'_, '_, '_> {
                 return Ok(true);
             }
             self.choice.distances[here.rank] -= candidate.distance;
+            failed.push(candidate.domain);
+        }
+        Ok(false)
+    }
+
+    /// Whether the domain is the mirror image of one that failed at the same place.
+    fn mirrors(&mut self, domain: DomainId, failed: &[DomainId]) -> Result<bool, Exhausted> {
+        for other in failed.iter().rev().take(MIRRORS) {
+            if self.table.alike(domain, *other, &self.scopes.scopes[0].bound)? {
+                return Ok(true);
+            }
         }
         Ok(false)
     }

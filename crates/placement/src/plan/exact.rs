@@ -1,7 +1,7 @@
 //! The second search: complete within its budget.
 //!
 //! Enumerates the domains of all constrained scopes (branch and bound on the distances to what is preferred, identical
-//! siblings in order, sums of resources as a cut) and packs each complete assignment exactly with [`super::states`]. If it
+//! siblings in order, mirrored domains once, sums of resources as a cut) and packs each complete assignment exactly with [`super::states`]. If it
 //! runs to its end, its answer is the best there is by (distances, outermost rank first; extras placed), and finding nothing
 //! proves that there is nothing. Meant for small gangs or small domains; large ones run out of budget, which is reported.
 
@@ -12,7 +12,7 @@ use crate::topology::DomainId;
 
 use super::bounds::Bounds;
 use super::candidates::{self, Candidate};
-use super::dive::Choice;
+use super::dive::{Choice, MIRRORS};
 use super::extras;
 use super::scopes::{RANKS, Scopes};
 use super::states::{self, Kind};
@@ -141,9 +141,14 @@ impl Search<'_, '_, '_> {
         // Twins choose from the same list in order; what the earlier one skipped is no use to the later one.
         let first = self.twins[index].map_or(0, |twin| self.taken[twin]);
         self.lists[scope] = list;
+        let mut done: Vec<DomainId> = Vec::new();
         for at in first..self.lists[scope].len() {
             let candidate = self.lists[scope][at];
             self.table.steps.spend(1)?;
+            if self.mirrors(index, candidate.domain, &done)? {
+                continue;
+            }
+            done.push(candidate.domain);
             self.choice.distances[here.rank] += candidate.distance;
             if self.promising() {
                 self.choice.domains[scope] = candidate.domain;
@@ -156,6 +161,22 @@ impl Search<'_, '_, '_> {
             self.choice.distances[here.rank] -= candidate.distance;
         }
         Ok(())
+    }
+
+    /// Whether the domain mirrors one that was searched, and nothing chosen so far tells them apart.
+    fn mirrors(&mut self, index: usize, domain: DomainId, done: &[DomainId]) -> Result<bool, Exhausted> {
+        for other in done.iter().rev().take(MIRRORS) {
+            let view = self.table.view();
+            let inside = |chosen: DomainId| view.contains(domain, chosen) || view.contains(*other, chosen);
+            let chosen = self.choosing[..index].iter().map(|scope| self.choice.domains[*scope]);
+            if chosen.into_iter().any(inside) {
+                continue;
+            }
+            if self.table.alike(domain, *other, &self.scopes.scopes[0].bound)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether an answer with these distances could still be better than the best.

@@ -146,6 +146,46 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Whether two domains are mirror images: the same parent, and node by node the same room, residents and subdomains.
+    /// What fails in one fails in the other.
+    pub(super) fn alike(&mut self, first: DomainId, second: DomainId, bound: &[NodeId]) -> Result<bool, Exhausted> {
+        let view = self.state.view(self.view);
+        let (left, right) = (view.domain(first), view.domain(second));
+        let same_place = left.depth == right.depth && left.parent == right.parent && left.depth > 0;
+        if !same_place || left.end - left.start != right.end - right.start {
+            return Ok(false);
+        }
+        if (0..self.shapes.len()).any(|local| self.sum(local, first) != self.sum(local, second)) {
+            return Ok(false);
+        }
+        if bound
+            .iter()
+            .any(|node| view.holds(first, *node) || view.holds(second, *node))
+        {
+            return Ok(false);
+        }
+        let (lefts, rights) = (view.nodes_in(first), view.nodes_in(second));
+        self.steps.spend(lefts.len())?;
+        let offset = |node: NodeId, depth: usize, start: usize| {
+            view.domain_of(node, depth)
+                .map(|domain| view.domain(domain).start - start)
+        };
+        Ok(lefts.iter().zip(rights).all(|(a, b)| {
+            (0..self.shapes.len()).all(|local| {
+                self.slots(local, *a) == self.slots(local, *b)
+                    && self.allowed[local][a.index()] == self.allowed[local][b.index()]
+                    && self.like(local, *a) == self.like(local, *b)
+            }) && self.state.residents_on(*a) == self.state.residents_on(*b)
+                && self
+                    .state
+                    .columns()
+                    .all()
+                    .all(|column| self.state.free_on(*a, column) == self.state.free_on(*b, column))
+                && (left.depth + 1..=view.keys().len())
+                    .all(|depth| offset(*a, depth, left.start) == offset(*b, depth, right.start))
+        }))
+    }
+
     /// Whether a domain has slots and resources for the floors of a subtree, all alone.
     pub(super) fn covers(&self, domain: DomainId, need: &[u32]) -> bool {
         let slots = need

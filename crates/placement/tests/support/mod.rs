@@ -89,10 +89,16 @@ pub fn instance(random: &mut Random, most_hosts: u64, most_pods: u32) -> Instanc
     let hosts = 1 + random.below(most_hosts) as usize;
     let gappy = random.one_in(6);
     let two = random.one_in(2);
+    // Clusters of equal nodes have domains that mirror each other.
+    let uniform = random.one_in(3).then(|| 1 + random.below(8) as i64);
     let hosts = (0..hosts)
         .map(|_| Host {
-            gpu: random.below(9) as i64,
-            cpu: if two { random.below(9) as i64 } else { 99 },
+            gpu: uniform.unwrap_or_else(|| random.below(9) as i64),
+            cpu: match (two, uniform) {
+                (false, _) => 99,
+                (true, Some(gpu)) => gpu,
+                (true, None) => random.below(9) as i64,
+            },
             path: (0..levels)
                 .map(|_| (!(gappy && random.one_in(5))).then(|| random.below(2)))
                 .collect(),
