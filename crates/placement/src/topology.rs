@@ -209,6 +209,13 @@ impl View {
         if first <= last { &all[first..last] } else { &[] }
     }
 
+    /// The indices of a domain and of all domains inside it: domains are numbered by position, outer ones first.
+    pub(crate) fn numbers_inside(&self, outer: DomainId) -> std::ops::Range<usize> {
+        let end = self.domain(outer).end;
+        let after = self.domains.partition_point(|domain| domain.start < end);
+        outer.index()..after.max(outer.index() + 1)
+    }
+
     /// The domain of a node at a depth.
     #[must_use]
     pub fn domain_of(&self, node: NodeId, depth: usize) -> Option<DomainId> {
@@ -311,6 +318,14 @@ mod tests {
         assert_eq!(view.ancestor_at(rack, 1), Some(zone_a));
         assert_eq!(view.find(&[Some("a".into()), Some("r1".into())]), Some(rack));
         assert!(view.contains(zone_a, rack) && !view.contains(rack, zone_a));
+        for outer in [zone_a, rack, DomainId::ROOT] {
+            let inside = |at: &usize| view.contains(outer, DomainId(*at as u32)) && *at != DomainId::NOWHERE.index();
+            let numbers: Vec<usize> = view
+                .numbers_inside(outer)
+                .filter(|at| *at != DomainId::NOWHERE.index())
+                .collect();
+            assert_eq!(numbers, (0..view.domains().len()).filter(inside).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub(super) struct Bounds {
 impl Bounds {
     pub(super) fn compute(table: &mut Table<'_>, scopes: &Scopes) -> Result<Self, Exhausted> {
         let domains = table.view().domains().len();
-        table.steps.spend(scopes.kinds.len() * domains)?;
+        let inside = table.view().numbers_inside(table.root);
+        table.steps.spend(scopes.kinds.len() * inside.len())?;
         let mut copies: Vec<Vec<u32>> = Vec::with_capacity(scopes.kinds.len());
         let mut available: Vec<Vec<u32>> = Vec::with_capacity(scopes.kinds.len());
         let mut preferred: Vec<Vec<u32>> = Vec::with_capacity(scopes.kinds.len());
@@ -31,6 +32,9 @@ impl Bounds {
             let children = count_children(scopes, scope);
             let own: Vec<u32> = (0..domains)
                 .map(|domain| {
+                    if !inside.contains(&domain) {
+                        return 0;
+                    }
                     let nested = children
                         .iter()
                         .map(|(kind, count)| available[*kind][domain] / count)
@@ -113,7 +117,8 @@ fn at_level(table: &Table<'_>, own: &[u32], depth: Option<usize>) -> Vec<u32> {
     let Some(depth) = depth else { return own.to_vec() };
     let view = table.view();
     let mut sums = vec![0_u32; own.len()];
-    for (at, domain) in view.domains().iter().enumerate() {
+    for at in view.numbers_inside(table.root) {
+        let domain = &view.domains()[at];
         let id = DomainId(at as u32);
         if domain.depth > depth && view.ancestor_at(id, depth).is_some() {
             sums[at] = own[at];

@@ -176,7 +176,7 @@ impl Search<'_, '_, '_> {
             }
             None => {
                 let list = candidates::ordered(self.table, self.bounds, self.scopes, self.gang, here, outer);
-                self.table.steps.spend(list.len() + 1)?;
+                self.table.steps.spend((list.len() + 1) * self.table.shapes.len())?;
                 self.lists[scope] = list;
                 0
             }
@@ -184,7 +184,7 @@ impl Search<'_, '_, '_> {
         let mut failed: Vec<DomainId> = Vec::new();
         for index in first..self.lists[scope].len() {
             let candidate = self.lists[scope][index];
-            self.table.steps.spend(1)?;
+            self.table.steps.spend(self.table.shapes.len())?;
             if !self.table.covers(candidate.domain, &here.need) {
                 continue;
             }

@@ -137,7 +137,7 @@ impl Search<'_, '_, '_> {
         let here = &self.scopes.scopes[scope];
         let outer = candidates::outer(self.table.view(), self.scopes, &self.choice, self.table.root, scope);
         let list = candidates::ordered(self.table, self.bounds, self.scopes, self.gang, here, outer);
-        self.table.steps.spend(list.len() + 1)?;
+        self.table.steps.spend((list.len() + 1) * self.table.shapes.len())?;
         // Twins choose from the same list in order; what the earlier one skipped is no use to the later one.
         let first = self.twins[index].map_or(0, |twin| self.taken[twin]);
         self.lists[scope] = list;

@@ -99,7 +99,7 @@ pub(super) fn place(table: &mut Table<'_>, scopes: &Scopes, gang: &Gang, choice:
             extra: true,
         };
         queue.left -= 1;
-        table.steps.spend(pack::PLACE)?;
+        table.steps.spend(table.effort())?;
         table.place(queue.local, placed);
     }
 }

@@ -61,8 +61,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            budget: 4_000_000,
-            improvement: 500_000,
+            budget: 1_000_000,
+            improvement: 250_000,
             extras: true,
             scheduled: BTreeSet::new(),
             held: Vec::new(),

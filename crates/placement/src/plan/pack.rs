@@ -18,9 +18,6 @@ pub(super) struct Load {
     pub(super) count: u32,
 }
 
-/// Steps for one placement: it touches every level above the node.
-pub(super) const PLACE: usize = 8;
-
 /// Places all loads in the domain, or leaves some of them placed and returns false (the caller goes back).
 pub(super) fn pack(table: &mut Table<'_>, domain: DomainId, loads: &[Load]) -> Result<bool, Exhausted> {
     let mut order: Vec<Load> = loads.iter().copied().filter(|load| load.count > 0).collect();
@@ -39,7 +36,7 @@ pub(super) fn pack(table: &mut Table<'_>, domain: DomainId, loads: &[Load]) -> R
                 count,
                 extra: false,
             };
-            table.steps.spend(PLACE)?;
+            table.steps.spend(table.effort())?;
             table.place(load.local, placed);
             left -= count;
             if left == 0 {

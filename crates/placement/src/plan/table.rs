@@ -125,6 +125,11 @@ impl<'a> Table<'a> {
         self.likes[local].get(node.index()).copied().unwrap_or(0)
     }
 
+    /// Steps for one placement: it touches every shape and every level above the node.
+    pub(super) fn effort(&self) -> usize {
+        4 + 2 * self.shapes.len()
+    }
+
     pub(super) fn point(&self) -> Point {
         Point {
             mark: self.state.mark(),
