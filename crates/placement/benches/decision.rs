@@ -3,7 +3,8 @@
 //! Clusters are blocks of ten racks of twenty hosts with eight GPUs, twenty pods bound on every host, and a random part of
 //! the GPUs taken. The gang has 256 pods: 28 replicas of nine eight-GPU pods, each replica in one rack, the whole in as few
 //! blocks as possible, and four routers. The hopeless gangs ask for the same with too many replicas, with too many pods per
-//! rack, and with parts that fit alone but not together.
+//! rack, and with parts that fit alone but not together. The adversarial row is made to exhaust its budget. Preemption is
+//! measured three times only: it clears a whole rack of gangs of one, the most units there can be.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -15,6 +16,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use coppice_placement::preempt::{Running, RunningGroup, RunningPod, Verdict, preempt};
 use coppice_placement::{ClusterState, Gang, GroupConfig, Options, Outcome, Pack, plan};
 use support::Random;
 use support::cluster::{BLOCK, RACK, cluster, demands, gang, group};
@@ -84,13 +86,73 @@ fn entangled(state: &mut ClusterState) -> Gang {
     wanted
 }
 
+/// Groups of many sizes in two resources, together as much as a block has: hardly packable, and hard to rule out.
+fn adversarial(state: &mut ClusterState, random: &mut Random) -> Gang {
+    let groups = (0..40).map(|at| {
+        let mut odd = demands(3 + random.below(4) as i64);
+        odd.requests.insert("cpu".into(), 30_000 + random.below(40_000) as i64);
+        let shape = state.shape(&odd);
+        group(&format!("odd-{at}"), shape, 7, 7, Pack::required(RACK))
+    });
+    let groups = groups.collect();
+    gang("adversarial", Pack::required(BLOCK), groups)
+}
+
+/// A whole rack for a gang of high priority, every pod in the cluster being a gang of one with low priority.
+fn evictions(state: &mut ClusterState) -> Measured {
+    let eight = state.shape(&demands(8));
+    let mut wanted = gang(
+        "urgent",
+        Pack::required(RACK),
+        vec![group("worker", eight, 20, 20, Pack::none())],
+    );
+    wanted.priority = 10;
+    let running: Vec<Running> = state
+        .pods()
+        .enumerate()
+        .map(|(at, (name, _))| Running {
+            name: name.to_owned(),
+            priority: (at % 3) as i32,
+            base: None,
+            sequence: at as u64,
+            protected: false,
+            groups: vec![RunningGroup {
+                floor: 1,
+                pods: vec![RunningPod {
+                    name: name.to_owned(),
+                    guarded: false,
+                }],
+            }],
+        })
+        .collect();
+    let mut measured = Measured::default();
+    let options = Options {
+        budget: 20_000_000,
+        ..Options::default()
+    };
+    for _ in 0..3 {
+        let start = Instant::now();
+        let verdict = preempt(state, &wanted, &running, &options);
+        measured.times.push(start.elapsed());
+        let at = match verdict {
+            Verdict::Possible(_) => 0,
+            Verdict::Impossible => 1,
+            Verdict::BudgetExhausted => 2,
+        };
+        measured.outcomes[at] += 1;
+    }
+    measured.times.sort_unstable();
+    measured
+}
+
+#[derive(Default)]
 struct Measured {
     times: Vec<Duration>,
     outcomes: [usize; 3],
     steps: u64,
 }
 
-fn measure(state: &mut ClusterState, gang: &Gang, random: &mut Random) -> Measured {
+fn measure(state: &mut ClusterState, gang: &Gang, random: &mut Random, rounds: usize) -> Measured {
     let mut measured = Measured {
         times: Vec::new(),
         outcomes: [0; 3],
@@ -102,7 +164,7 @@ fn measure(state: &mut ClusterState, gang: &Gang, random: &mut Random) -> Measur
         .filter(|(_, pod)| pod.shape != eight)
         .map(|(name, _)| name.to_owned())
         .collect();
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         // Churn, so that no two decisions see the same cluster.
         for _ in 0..20 {
             let name = &names[random.below(names.len() as u64) as usize];
@@ -158,7 +220,7 @@ fn main() {
         ];
         for (what, count, workers, whole) in shapes {
             let wanted = replicas(&mut state, count, workers, whole);
-            let measured = measure(&mut state, &wanted, &mut random);
+            let measured = measure(&mut state, &wanted, &mut random, ROUNDS);
             print(nodes, pods, what, &measured, bytes);
         }
         let mut idle = cluster(blocks, 10, 20, 8);
@@ -168,7 +230,13 @@ fn main() {
         idle.add_pod("churning", "b0-r0-h0", eight).unwrap();
         let small = idle.shape(&demands(0));
         idle.add_pod("moving", "b0-r0-h1", small).unwrap();
-        let measured = measure(&mut idle, &wanted, &mut random);
+        let measured = measure(&mut idle, &wanted, &mut random, ROUNDS);
         print(nodes, 2, "idle, entangled racks", &measured, bytes);
+        let wanted = adversarial(&mut state, &mut random);
+        let bytes = state.bytes();
+        let measured = measure(&mut state, &wanted, &mut random, ROUNDS / 10);
+        print(nodes, pods, "loaded, adversarial sizes", &measured, bytes);
+        let measured = evictions(&mut state);
+        print(nodes, pods, "a rack by preemption", &measured, bytes);
     }
 }
