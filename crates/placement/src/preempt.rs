@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::budget::{Exhausted, Steps};
 use crate::gang::Gang;
 use crate::plan::{Options, Outcome, Plan, plan_counted};
-use crate::state::ClusterState;
+use crate::state::{ClusterState, NodeId};
 use crate::topology::{DomainId, DomainPath};
 
 /// A pod that runs.
@@ -107,11 +107,16 @@ struct Unit {
 /// Finds the least harmful victims that make room for the floors of a gang.
 pub fn preempt(state: &mut ClusterState, gang: &Gang, running: &[Running], options: &Options) -> Verdict {
     let units = units(gang.priority, running);
+    let home = |pod: &String| state.pod(pod).map(|resident| resident.node);
+    let homes: Vec<Vec<NodeId>> = units
+        .iter()
+        .map(|unit| unit.pods.iter().filter_map(home).collect())
+        .collect();
     let mut steps = Steps::new(options.budget);
     let mut best: Option<((i32, usize, usize, usize), Preemption)> = None;
     let mut cut_off = false;
     for within in candidate_domains(state, gang, options) {
-        let local = local_units(state, gang, &within, &units);
+        let local = local_units(state, gang, &within, &units, &homes);
         let mut search = Search {
             state,
             gang,
@@ -213,18 +218,23 @@ fn unit(kind: Kind, gangs: Vec<usize>, running: &[Running], pods: &[RunningPod])
     }
 }
 
-/// Units with a pod in the domain.
-fn local_units(state: &ClusterState, gang: &Gang, within: &Option<DomainPath>, units: &[Unit]) -> Vec<Unit> {
+/// Units with a pod in the domain; `homes` are the nodes of each unit's pods.
+fn local_units(
+    state: &ClusterState,
+    gang: &Gang,
+    within: &Option<DomainPath>,
+    units: &[Unit],
+    homes: &[Vec<NodeId>],
+) -> Vec<Unit> {
     let view = state.view_named(&gang.topology).map(|at| state.view(at));
     let domain = within.as_ref().and_then(|path| view.and_then(|view| view.find(path)));
     let (Some(view), Some(domain)) = (view, domain) else {
         return units.to_vec();
     };
-    let here = |pod: &String| state.pod(pod).is_some_and(|pod| view.holds(domain, pod.node));
-    units
-        .iter()
-        .filter(|unit| unit.pods.iter().any(here))
-        .cloned()
+    let here = |nodes: &Vec<NodeId>| nodes.iter().any(|node| view.holds(domain, *node));
+    let both = units.iter().zip(homes);
+    both.filter(|(_, nodes)| here(nodes))
+        .map(|(unit, _)| unit.clone())
         .collect()
 }
 
