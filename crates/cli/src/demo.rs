@@ -114,7 +114,7 @@ impl Story {
         embedded.cluster.power_off(&node).await?;
         let uid = victim.uid();
         let whole = before.len();
-        self.until_pods("the pod is replaced on another node and ready", move |all| {
+        self.until_pods("the pod is replaced on another node and ready", |all| {
             let serving: Vec<&Pod> = all.values().filter(|pod| is_ready(pod)).collect();
             serving.len() == whole && serving.iter().all(|pod| pod.uid() != uid)
         })
@@ -129,6 +129,10 @@ impl Story {
             seconds(began)
         );
         println!("   {kept} of {whole} pods were never touched");
+        // Only the node itself can end the pod it took down with it.
+        embedded.cluster.power_on(&node).await?;
+        self.until_pods("the old pod is gone", |all| all.len() == whole).await?;
+        println!("   power on: {node}; the old pod is gone");
 
         say("4. A new image: a rolling update, one pod or one copy of a group at a time");
         let before: Vec<Option<String>> = self.list(&pods).await?.values().map(ResourceExt::uid).collect();
