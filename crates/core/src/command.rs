@@ -26,8 +26,6 @@ pub enum Kind {
     Role,
     /// RoleBinding.
     RoleBinding,
-    /// ResourceClaim.
-    ResourceClaim,
     /// ControllerRevision.
     ControllerRevision,
 }

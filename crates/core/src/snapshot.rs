@@ -64,8 +64,6 @@ pub struct PodFacts {
     /// Whether a container of it is failing now: waiting after a failure, or ended with an error. A container that
     /// failed once and runs again is not failing.
     pub failing: bool,
-    /// Whether its main containers have all started.
-    pub started: bool,
 }
 
 impl PodFacts {

@@ -70,7 +70,6 @@ macro_rules! with_kind {
                 let $cached = &$world.revisions;
                 $body
             }
-            Kind::ResourceClaim => return Err(unsupported($kind)),
         }
     };
 }
@@ -226,13 +225,6 @@ controlled!(
     ControllerRevision
 );
 
-fn unsupported(kind: Kind) -> WriteError {
-    WriteError::BadRequest {
-        code: 0,
-        message: format!("{kind:?} is not written by this operator"),
-    }
-}
-
 fn kind_of(object: &Value) -> Result<Kind, WriteError> {
     Ok(match object["kind"].as_str().unwrap_or_default() {
         "PodCliqueScalingGroup" => Kind::PodCliqueScalingGroup,
@@ -282,7 +274,6 @@ fn reference(target: &Target) -> ObjectReference {
         Kind::HorizontalPodAutoscaler => ("autoscaling/v2", "HorizontalPodAutoscaler"),
         Kind::Role => ("rbac.authorization.k8s.io/v1", "Role"),
         Kind::RoleBinding => ("rbac.authorization.k8s.io/v1", "RoleBinding"),
-        Kind::ResourceClaim => ("resource.k8s.io/v1", "ResourceClaim"),
         Kind::ControllerRevision => ("apps/v1", "ControllerRevision"),
     };
     ObjectReference {

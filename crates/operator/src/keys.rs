@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use coppice_api::names::{labels, parsing::parse_index};
+use coppice_api::names::{
+    labels,
+    parsing::{parse_index, parse_replica_of_child},
+};
 
 /// A PodCliqueSet, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +62,25 @@ pub fn replica_of_unlabelled(
     name: &str,
 ) -> Option<(SetKey, u32)> {
     let set = set_of(namespace, labels)?;
-    let rest = name.strip_prefix(&*set.name)?.strip_prefix('-')?;
-    let index = parse_index(rest.split('-').next()?)?;
+    let index = parse_replica_of_child(&set.name, name)?;
     Some((set, index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gang_without_an_index_label_is_found_by_the_set_it_is_labelled_with() {
+        let labels = BTreeMap::from([(labels::PART_OF.to_owned(), "web-0".to_owned())]);
+        let replica = |name: &str| replica_of_unlabelled(Some("n"), &labels, name).map(|(_, index)| index);
+        assert_eq!(
+            replica("web-0-3"),
+            Some(3),
+            "a digit in the set's own name is not the index"
+        );
+        assert_eq!(replica("web-0-12-decode-0"), Some(12));
+        assert_eq!(replica("web-1-3"), None, "another set's");
+        assert_eq!(replica("web-0-x"), None);
+    }
 }

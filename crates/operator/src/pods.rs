@@ -45,6 +45,5 @@ pub(crate) fn facts(pod: &PodView) -> PodFacts {
             .waiting_reason
             .as_deref()
             .is_some_and(|reason| FAILING.contains(&reason)),
-        started: pod.containers_started > 0,
     }
 }

@@ -43,6 +43,13 @@ pub fn parse_replica<'a>(set: &'a str, name: &str) -> Option<ReplicaName<'a>> {
     (replica.to_string() == name).then_some(replica)
 }
 
+/// The index of the copy of `set` that a child of this name belongs to: every child is named after its copy. For objects
+/// of operators that do not label them with the index; the set's name is known exactly, from a label.
+pub fn parse_replica_of_child(set: &str, name: &str) -> Option<u32> {
+    let rest = name.strip_prefix(set)?.strip_prefix('-')?;
+    parse_index(rest.split('-').next()?)
+}
+
 /// The name in the template of the scaling group whose object in this copy has this name.
 pub fn parse_scaling_group<'a>(replica: ReplicaName<'a>, name: &'a str) -> Option<ScalingGroupName<'a>> {
     let group = name.strip_prefix(&replica.to_string())?.strip_prefix('-')?;

@@ -394,7 +394,6 @@ fn pod_facts(pod: &Value) -> PodFacts {
         other_gates: Vec::new(),
         ready,
         failing: pod["status"]["stuck"] == true,
-        started: ready,
     }
 }
 
@@ -409,7 +408,6 @@ pub(crate) fn kind_name(kind: Kind) -> &'static str {
         Kind::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
         Kind::Role => "Role",
         Kind::RoleBinding => "RoleBinding",
-        Kind::ResourceClaim => "ResourceClaim",
         Kind::ControllerRevision => "ControllerRevision",
     }
 }
