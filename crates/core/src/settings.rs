@@ -13,6 +13,10 @@ pub struct Settings {
     pub waiter_image: String,
     /// Whether packing constraints are handed to the scheduler.
     pub topology_aware: bool,
+    /// Whether a clique that had its minimum ready and has lost every pod with a node counts as broken, so that its
+    /// replica is replaced after the termination delay. By default it does not: replacing the rest of a gang frees
+    /// nothing for a clique that has nothing left, and a Warning event tells of the loss. The Go operator replaces it.
+    pub terminate_when_all_lost: bool,
 }
 
 impl Default for Settings {
@@ -22,6 +26,7 @@ impl Default for Settings {
             cluster_domain: "cluster.local".to_owned(),
             waiter_image: "coppice".to_owned(),
             topology_aware: false,
+            terminate_when_all_lost: false,
         }
     }
 }

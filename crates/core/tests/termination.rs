@@ -123,3 +123,39 @@ fn a_broken_copy_is_replaced_alone_while_the_group_has_its_minimum() {
     assert_eq!(survivors.len(), 6, "pc-a and the other copy keep their pods");
     assert_eq!(world.pods().len(), 10);
 }
+
+#[test]
+fn losing_every_scheduled_pod_is_no_breach_unless_the_settings_say_so() {
+    for replaces in [false, true] {
+        let mut world = World::new(WL1);
+        world.settings.terminate_when_all_lost = replaces;
+        world.settle();
+        let before = uids(&world);
+        world.capacity = Some(8);
+        let lost: Vec<String> = pods_of(&world, "wl-0-pc-a")
+            .iter()
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect();
+        for pod in &lost {
+            world.delete("Pod", pod);
+        }
+        world.settle();
+        assert!(
+            world
+                .events
+                .iter()
+                .any(|event| event.starts_with("AllScheduledReplicasLost")),
+            "{:?}",
+            world.events
+        );
+        let survivors = |world: &World| before.intersection(&uids(world)).count();
+        let others = survivors(&world);
+        assert_eq!(others, 8);
+        world.advance(11);
+        world.settle();
+        assert_eq!(survivors(&world), if replaces { 0 } else { others });
+        world.capacity = None;
+        world.settle();
+        assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
+    }
+}

@@ -40,9 +40,9 @@ impl Pool {
                 shared.insert(options.clone(), Arc::clone(&control_plane));
             }
             // The operator comes and goes with each scenario that wants it; its kinds stay.
-            let operator = match scenario.cluster.operator || scenario.restarts_operator() {
-                true => Some(InProcessOperator::start(control_plane.client()).await?),
-                false => None,
+            let operator = match scenario.operator() {
+                Some(needs) => Some(InProcessOperator::start(control_plane.client(), needs).await?),
+                None => None,
             };
             let under_test = operator.as_ref().map(|operator| operator as &dyn OperatorUnderTest);
             let environment = RealEnvironment::new(&control_plane, under_test, alone);

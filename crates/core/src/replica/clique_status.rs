@@ -11,6 +11,7 @@ use super::{CliqueState, Draft, Replica};
 use crate::command::{Command, Kind, Urgency, merge_patch};
 use crate::conditions::{self, Verdict, whole_seconds};
 use crate::reasons;
+use crate::settings::Settings;
 use crate::snapshot::target_of;
 use crate::update::{Directive, Rolling};
 
@@ -39,8 +40,9 @@ pub(crate) fn plan(
         let updating = rolling.cliques.contains(&index);
         judge(replica, stored, state, updating, &mut status);
         mark(replica, stored, terminating, index, &mut status);
-        events(stored, &before, &status, draft);
-        let urgency = urgency(&before, &status, state);
+        let lost = !updating && lost_all(&before, &status, state);
+        events(stored, &before, &status, lost, draft);
+        let urgency = urgency(&before, &status, lost, state);
         if let Some(patch) = merge_patch(&json!(before), &json!(status)) {
             let target = target_of(Kind::PodClique, &stored.metadata);
             let command = Command::Status { target, patch, urgency };
@@ -148,7 +150,7 @@ fn judge(
     conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
     conditions::set(
         &mut status.conditions,
-        breach(state, updating),
+        breach(state, updating, replica.context.settings),
         stored.metadata.generation,
         replica.now,
     );
@@ -158,10 +160,11 @@ fn judge(
 ///
 /// It has when some but too few of its pods have a node, or when its minimum was ready once and is not any more. It has
 /// not while it is starting for the first time or after a termination, while it is being updated, or when it never had
-/// or has lost every node: terminating the rest of a gang that has nothing left here would free nothing for it.
+/// or has lost every node: terminating the rest of a gang that has nothing left here would free nothing for it (unless
+/// the settings want it all the same).
 ///
 /// The reason before tells whether its minimum was ready once.
-pub(crate) fn breach(state: &CliqueState<'_>, updating: bool) -> Verdict {
+pub(crate) fn breach(state: &CliqueState<'_>, updating: bool, settings: &Settings) -> Verdict {
     let (scheduled, ready, minimum) = (state.scheduled(), state.ready(), state.min_available);
     let stored = state.stored.and_then(|stored| stored.status.as_ref());
     let starts_again = stored.is_some_and(marked) && state.active.is_empty();
@@ -190,7 +193,7 @@ pub(crate) fn breach(state: &CliqueState<'_>, updating: bool) -> Verdict {
         )
     } else if scheduled == 0 && was_healthy {
         (
-            Some(false),
+            Some(settings.terminate_when_all_lost),
             reasons::ALL_LOST,
             format!("no pod has a node any more, {minimum} are needed"),
         )
@@ -256,7 +259,13 @@ fn mark(
     }
 }
 
-fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus, draft: &mut Draft) {
+/// Whether the last pod with a node is gone, other than by our own hand.
+fn lost_all(before: &PodCliqueStatus, after: &PodCliqueStatus, state: &CliqueState<'_>) -> bool {
+    let gone = before.scheduled_replicas > 0 && after.scheduled_replicas == 0;
+    gone && state.replicas > 0 && !marked(before) && !marked(after)
+}
+
+fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, draft: &mut Draft) {
     let mut event = |reason: &'static str, message: String| {
         let target = target_of(Kind::PodClique, &stored.metadata);
         draft.statuses.push(Command::Event {
@@ -266,7 +275,7 @@ fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus,
             message,
         });
     };
-    if before.scheduled_replicas > 0 && after.scheduled_replicas == 0 && after.replicas > 0 {
+    if lost {
         event(
             reasons::ALL_LOST,
             "the last scheduled pod of the clique is gone".to_owned(),
@@ -290,11 +299,11 @@ fn begins(before: &PodCliqueStatus, after: &PodCliqueStatus) -> bool {
 }
 
 /// A state that others act on is written at once; counts on their way to it may wait for each other.
-fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, state: &CliqueState<'_>) -> Urgency {
+fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state: &CliqueState<'_>) -> Urgency {
     let breached = |status: &PodCliqueStatus| conditions::is_true(&status.conditions, BREACHED);
     let moving = state.count(|_| true) != state.replicas || state.count(|pod| !pod.ready && !pod.failing) > 0;
     let decided = marked(before) != marked(after) || begins(before, after);
-    if breached(before) != breached(after) || decided || !moving {
+    if breached(before) != breached(after) || decided || lost || !moving {
         Urgency::Now
     } else {
         Urgency::Settling

@@ -167,11 +167,11 @@ fn progress(replica: &Replica<'_>, counts: &GroupCounts, updating: bool, status:
 fn breach(replica: &Replica<'_>, group: usize, counts: &GroupCounts, updating: bool) -> Verdict {
     let layout = &replica.layout.groups[group];
     let minimum = replica.context.facts.groups[group].min_available.min(layout.copies);
+    let settings = replica.context.settings;
     let broken = |copy: u32| {
-        replica
-            .cliques
-            .iter()
-            .any(|state| state.copy_of(group) == Some(copy) && clique_status::breach(state, false).status == Some(true))
+        replica.cliques.iter().any(|state| {
+            state.copy_of(group) == Some(copy) && clique_status::breach(state, false, settings).status == Some(true)
+        })
     };
     let healthy = u32::try_from((0..layout.copies).filter(|copy| !broken(*copy)).count()).unwrap_or(0);
     let (status, reason, message) = if updating {

@@ -113,7 +113,7 @@ fn breaches(replica: &Replica<'_>, terminating: &Terminating) -> Vec<(Unit, Time
     let since = |index: usize| -> Option<Timestamp> {
         let state = &replica.cliques[index];
         let condition = conditions::find(&status(state)?.conditions, BREACHED)?;
-        let breached_now = clique_status::breach(state, false).status == Some(true);
+        let breached_now = clique_status::breach(state, false, replica.context.settings).status == Some(true);
         (breached_now && !terminating.contains(index))
             .then(|| started(condition))
             .flatten()

@@ -46,9 +46,9 @@ impl EmbeddedEnvironment {
         if let Some(group) = &needs.nodes {
             options = options.nodes(group.profile, group.count);
         }
-        let operator = match needs.operator || scenario.restarts_operator() {
-            true => Some(InProcessOperator::start(client.clone()).await?),
-            false => None,
+        let operator = match scenario.operator() {
+            Some(needs) => Some(InProcessOperator::start(client.clone(), needs).await?),
+            None => None,
         };
         let cluster = SimulatedCluster::start(client.clone(), options)
             .await

@@ -104,10 +104,7 @@ pub fn lacking(scenario: &Scenario, offers: Offers) -> Option<&'static str> {
             "kube-controller-manager",
         ),
         (scenario.cluster.scheduler && !offers.scheduler, "a scheduler"),
-        (
-            (scenario.cluster.operator || scenario.restarts_operator()) && !offers.operator,
-            "the operator",
-        ),
+        (scenario.operator().is_some() && !offers.operator, "the operator"),
         (
             scenario.disturbs_api_server() && !offers.api_server_restart,
             "killing and restarting the API server",

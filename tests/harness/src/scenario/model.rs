@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::expectation::Expectation;
 use super::matcher::Matcher;
 use super::never::Never;
+use super::operator::OperatorNeeds;
 use super::path::FieldPath;
 use super::target::{KindName, Target};
 
@@ -58,7 +59,8 @@ pub struct ClusterNeeds {
     /// A scheduler for pods.
     pub scheduler: bool,
     /// The operator under test.
-    pub operator: bool,
+    #[serde(deserialize_with = "super::operator::needs")]
+    pub operator: Option<OperatorNeeds>,
 }
 
 /// Simulated nodes of one profile.
@@ -235,6 +237,12 @@ impl Scenario {
         self.steps
             .iter()
             .any(|step| matches!(step.action, Action::RestartOperator))
+    }
+
+    /// The operator that the scenario needs; one that is restarted is needed.
+    pub fn operator(&self) -> Option<OperatorNeeds> {
+        let needs = self.cluster.operator;
+        needs.or_else(|| self.restarts_operator().then(OperatorNeeds::default))
     }
 
     /// Every kind the scenario speaks of, with the namespace where it looks for it, if not its own. Pods, nodes and

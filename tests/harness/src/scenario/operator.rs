@@ -1,14 +1,65 @@
 //! The operator under test, wherever it runs: in this process, or as a program beside the control plane. A scenario
 //! may restart it; everything else it sees of the operator, it sees through the API.
 
+use std::fmt;
+
 use async_trait::async_trait;
+use coppice_core::settings::Settings;
 use coppice_crds::{InstallOptions, install};
 use coppice_operator::{Operator, Options};
 use kube::Client;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use tokio::sync::Mutex;
 
 use super::environment::EnvironmentError;
 use crate::control_plane::Companion;
+
+/// How the operator of a scenario is configured, where it differs from the usual.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct OperatorNeeds {
+    /// A clique that lost all its scheduled pods counts as broken.
+    pub terminate_when_all_lost: bool,
+    /// Packing constraints are handed to the scheduler.
+    pub topology_aware: bool,
+}
+
+impl OperatorNeeds {
+    fn options(self) -> Options {
+        Options {
+            settings: Settings {
+                terminate_when_all_lost: self.terminate_when_all_lost,
+                topology_aware: self.topology_aware,
+                ..Settings::default()
+            },
+            ..Options::default()
+        }
+    }
+}
+
+/// `true` or `false`, or a mapping with what differs from the usual. Read by hand, because an untagged enum would lose
+/// the place of a mistake.
+pub(super) fn needs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OperatorNeeds>, D::Error> {
+    struct Needs;
+    impl<'de> Visitor<'de> for Needs {
+        type Value = Option<OperatorNeeds>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("true, false, or a mapping of settings")
+        }
+
+        fn visit_bool<E>(self, wanted: bool) -> Result<Self::Value, E> {
+            Ok(wanted.then(OperatorNeeds::default))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, settings: A) -> Result<Self::Value, A::Error> {
+            OperatorNeeds::deserialize(MapAccessDeserializer::new(settings)).map(Some)
+        }
+    }
+    deserializer.deserialize_any(Needs)
+}
 
 /// An operator that can be restarted.
 #[async_trait]
@@ -27,18 +78,20 @@ impl OperatorUnderTest for Companion {
 /// The operator in this process.
 pub struct InProcessOperator {
     client: Client,
+    needs: OperatorNeeds,
     running: Mutex<Option<Operator>>,
 }
 
 impl InProcessOperator {
     /// Installs the definitions of the operator's kinds and starts it.
-    pub async fn start(client: Client) -> Result<Self, EnvironmentError> {
+    pub async fn start(client: Client, needs: OperatorNeeds) -> Result<Self, EnvironmentError> {
         install(client.clone(), &InstallOptions::default(), |_| {})
             .await
             .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
-        let operator = Operator::start(client.clone(), Options::default()).await;
+        let operator = Operator::start(client.clone(), needs.options()).await;
         Ok(Self {
             client,
+            needs,
             running: Mutex::new(Some(operator)),
         })
     }
@@ -58,7 +111,7 @@ impl OperatorUnderTest for InProcessOperator {
         if let Some(operator) = running.take() {
             operator.stop().await;
         }
-        *running = Some(Operator::start(self.client.clone(), Options::default()).await);
+        *running = Some(Operator::start(self.client.clone(), self.needs.options()).await);
         Ok(())
     }
 }
