@@ -30,6 +30,8 @@ for crate in coppice-apiserver coppice-cluster coppice-runtime; do
   deny "$crate" "$generic" coppice-api coppice-core coppice-placement coppice-operator coppice-scheduler
 done
 deny coppice-apiserver "the server is not a client of itself" kube kube-client
+deny coppice-scheduler "it reads gangs from the API, whoever wrote them" coppice-core coppice-operator coppice-cluster
+deny coppice-operator "schedulers read gangs from the API" coppice-placement coppice-scheduler
 deny coppice-core "the planner decides what, placement decides where" coppice-placement
 [ $failed -eq 0 ] && echo "layers: dependencies point downward only"
 exit $failed

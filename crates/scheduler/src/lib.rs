@@ -1,0 +1,3 @@
+//! The gang scheduler: a thin shell around `coppice-placement`.
+
+pub mod model;

@@ -1,0 +1,202 @@
+//! PodGangs: from the API object to what the scheduler needs of it, its stored plan included.
+//!
+//! Owns the translation of packing constraints and the form in which a plan is stored on its gang
+//! ([`annotations::PLACEMENT_PLAN`]): pods by node, so that a scheduler that starts anew resumes what its predecessor
+//! began. Assumes that label keys in constraints were translated already. A plan that cannot be read is no plan.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use coppice_api::names::parsing::{parse_index, parse_replica_of_child};
+use coppice_api::names::{annotations, labels};
+use coppice_api::types::{GangTopologyConstraint, PodGang};
+use coppice_placement::Pack;
+use coppice_runtime::cache::{Meta, ObjectKey};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What is placed as one: a PodGang, or a pod that belongs to none.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GangId {
+    /// A PodGang.
+    Gang(ObjectKey),
+    /// A pod of its own.
+    Pod(ObjectKey),
+}
+
+impl fmt::Display for GangId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gang(key) => key.fmt(out),
+            Self::Pod(key) => write!(out, "pod {key}"),
+        }
+    }
+}
+
+/// One copy of a set: its gangs share the packing of the set.
+pub type ReplicaKey = (ObjectKey, u32);
+
+/// The pods of one clique in a gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupRecord {
+    /// The clique.
+    pub name: String,
+    /// Pods that must be placed.
+    pub floor: u32,
+    /// Pods that exist or will: the length of its list of references.
+    pub expected: u32,
+    /// Its packing.
+    pub pack: Pack,
+}
+
+/// A PodGang, as the scheduler sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GangRecord {
+    /// Identity and version.
+    pub meta: Meta,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Its groups.
+    pub groups: Vec<GroupRecord>,
+    /// Groups packed together: name, positions in `groups`, packing.
+    pub configs: Vec<(String, Vec<usize>, Pack)>,
+    /// The packing of the whole gang.
+    pub pack: Pack,
+    /// The topology that the keys belong to; empty when the gang does not say.
+    pub topology: String,
+    /// Its priority class.
+    pub priority_class: Option<String>,
+    /// The copy of a set that it belongs to.
+    pub replica: Option<ReplicaKey>,
+    /// Where its pods were meant to go.
+    pub plan: StoredPlan,
+}
+
+impl GangRecord {
+    /// Reads a PodGang; nothing when it is being deleted or was never stored.
+    #[must_use]
+    pub fn of(gang: &PodGang) -> Option<Self> {
+        if gang.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let meta = Meta::of(gang)?;
+        let spec = &gang.spec;
+        let groups: Vec<GroupRecord> = spec
+            .pod_groups
+            .iter()
+            .map(|group| GroupRecord {
+                name: group.name.clone(),
+                floor: u32::try_from(group.min_replicas).unwrap_or(0),
+                expected: u32::try_from(group.pod_references.len()).unwrap_or(u32::MAX),
+                pack: pack(group.topology_constraint.as_ref()),
+            })
+            .collect();
+        let mut taken = vec![false; groups.len()];
+        let mut configs = Vec::new();
+        for config in &spec.topology_constraint_group_configs {
+            let named = |name: &String| groups.iter().position(|group| group.name == *name);
+            let mut members: Vec<usize> = config.pod_group_names.iter().filter_map(named).collect();
+            members.retain(|at| !std::mem::replace(&mut taken[*at], true));
+            configs.push((config.name.clone(), members, pack(config.topology_constraint.as_ref())));
+        }
+        let annotation = |key: &str| gang.metadata.annotations.as_ref().and_then(|all| all.get(key));
+        let plan = annotation(annotations::PLACEMENT_PLAN).and_then(|text| serde_json::from_str(text).ok());
+        Some(Self {
+            created: gang.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            groups,
+            configs,
+            pack: pack(spec.topology_constraint.as_ref()),
+            topology: annotation(annotations::TOPOLOGY_NAME).cloned().unwrap_or_default(),
+            priority_class: spec.priority_class_name.clone().filter(|name| !name.is_empty()),
+            replica: replica(gang, &meta.key),
+            plan: plan.unwrap_or_default(),
+            meta,
+        })
+    }
+}
+
+fn pack(constraint: Option<&GangTopologyConstraint>) -> Pack {
+    let wire = constraint.and_then(|constraint| constraint.pack_constraint.as_ref());
+    let key = |key: &Option<String>| key.clone().filter(|key| !key.is_empty());
+    wire.map_or_else(Pack::none, |wire| Pack {
+        required: key(&wire.required),
+        preferred: key(&wire.preferred),
+    })
+}
+
+/// The copy of a set that a gang belongs to. Gangs of other operators carry no index label.
+fn replica(gang: &PodGang, key: &ObjectKey) -> Option<ReplicaKey> {
+    let of_gang = gang.metadata.labels.as_ref()?;
+    let set = of_gang.get(labels::PART_OF)?;
+    let index = match of_gang.get(labels::SET_REPLICA_INDEX) {
+        Some(text) => parse_index(text)?,
+        None => parse_replica_of_child(set, &key.name)?,
+    };
+    Some((ObjectKey::new(key.namespace.clone(), set.as_str()), index))
+}
+
+/// A plan as it is stored: names of pods by node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredPlan {
+    /// Names of pods by name of the node.
+    pub nodes: BTreeMap<String, Vec<String>>,
+}
+
+impl StoredPlan {
+    /// A plan of pods and nodes.
+    pub fn new<'a>(bindings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut plan = Self::default();
+        for (pod, node) in bindings {
+            plan.nodes.entry(node.to_owned()).or_default().push(pod.to_owned());
+        }
+        plan.nodes.values_mut().for_each(|pods| pods.sort());
+        plan
+    }
+
+    /// The node that a pod was meant for.
+    #[must_use]
+    pub fn node_of(&self, pod: &str) -> Option<&str> {
+        let found = self.nodes.iter().find(|(_, pods)| pods.iter().any(|name| name == pod));
+        found.map(|(node, _)| node.as_str())
+    }
+
+    /// As it is written into the annotation.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("names are text")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_gang_is_read_with_its_plan() {
+        let plan = StoredPlan::new([("a-1", "n1"), ("a-0", "n1"), ("b-0", "n2")]);
+        assert_eq!(plan.node_of("b-0"), Some("n2"));
+        assert_eq!(plan.node_of("c-0"), None);
+        let gang: PodGang = serde_json::from_value(json!({
+            "metadata": {"name": "x-0", "namespace": "n", "uid": "u", "resourceVersion": "3",
+                "labels": {"app.kubernetes.io/part-of": "x"},
+                "annotations": {"grove.io/topology-name": "t", (annotations::PLACEMENT_PLAN): plan.to_text()}},
+            "spec": {
+                "podgroups": [
+                    {"name": "x-0-a", "podReferences": [{"namespace": "n", "name": "a-0"}], "minReplicas": 1},
+                    {"name": "x-0-b", "podReferences": [], "minReplicas": -1}],
+                "topologyConstraint": {"packConstraint": {"required": "rack"}},
+                "topologyConstraintGroupConfigs": [
+                    {"name": "c", "podGroupNames": ["x-0-b", "gone"]}, {"name": "d", "podGroupNames": ["x-0-b"]}],
+            },
+        }))
+        .unwrap();
+        let record = GangRecord::of(&gang).unwrap();
+        assert_eq!(record.plan, plan);
+        assert_eq!(record.replica, Some((ObjectKey::new("n", "x"), 0)));
+        assert_eq!((record.groups[0].floor, record.groups[1].floor), (1, 0));
+        assert_eq!(record.pack, Pack::required("rack"));
+        assert_eq!(record.configs[0].1, vec![1]);
+        assert!(record.configs[1].1.is_empty(), "a group is in one config at most");
+    }
+}

@@ -1,0 +1,192 @@
+//! Pods at about one kilobyte: what the scheduler keeps of a pod.
+//!
+//! Owns the selection of fields and the sharing of equal demands: the pods of a clique differ in their names, not in what
+//! they ask for. Never keeps the specification (environments alone have exhausted the memory of schedulers).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use coppice_api::names::labels as keys;
+use coppice_placement::shape::PodDemands;
+use coppice_runtime::cache::{Interner, Labels, Meta, ObjectKey, Projection, labels};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::demands::{self, Spec};
+
+/// A pod, as the scheduler sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodRecord {
+    /// Identity and version.
+    pub meta: Meta,
+    /// All labels, ordered by key.
+    pub labels: Labels,
+    /// Who is to find a node for it.
+    pub scheduler: Arc<str>,
+    /// The node it has.
+    pub node: Option<Arc<str>>,
+    /// Something holds it back.
+    pub gated: bool,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// All its containers have ended: it takes no room.
+    pub finished: bool,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Its own priority.
+    pub priority: i32,
+    /// What it demands; equal demands are shared.
+    pub demands: Arc<PodDemands>,
+    /// The message of its condition `PodScheduled` while that is false.
+    pub told: Option<Box<str>>,
+}
+
+impl PodRecord {
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&Arc<str>> {
+        let found = self.labels.binary_search_by(|(label, _)| (**label).cmp(key)).ok()?;
+        Some(&self.labels[found].1)
+    }
+
+    /// The gang it belongs to.
+    #[must_use]
+    pub fn gang(&self) -> Option<ObjectKey> {
+        let name = self.label(keys::POD_GANG)?;
+        Some(ObjectKey {
+            namespace: self.meta.key.namespace.clone(),
+            name: name.clone(),
+        })
+    }
+
+    /// Whether it takes room on a node.
+    #[must_use]
+    pub fn takes_room(&self) -> bool {
+        self.node.is_some() && !self.finished
+    }
+
+    /// Whether it is a member of its gang: neither ended nor ending.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        !self.deleting && !self.finished
+    }
+}
+
+/// The projection of pods.
+#[derive(Debug, Default)]
+pub struct PodRecords {
+    shared: Mutex<BTreeSet<Arc<PodDemands>>>,
+}
+
+impl PodRecords {
+    fn share(&self, demands: PodDemands) -> Arc<PodDemands> {
+        let mut shared = self.shared.lock();
+        if let Some(found) = shared.get(&demands) {
+            return found.clone();
+        }
+        // What no pod demands any more goes each time the table has doubled.
+        if shared.len() >= 64 && shared.len().is_power_of_two() {
+            shared.retain(|demands| Arc::strong_count(demands) > 1);
+        }
+        let demands = Arc::new(demands);
+        shared.insert(demands.clone());
+        demands
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    labels: Option<BTreeMap<String, String>>,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+struct Status {
+    phase: Option<String>,
+    #[serde(default)]
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    status: String,
+    message: Option<String>,
+}
+
+impl Projection for PodRecords {
+    type View = PodRecord;
+
+    fn project(&self, meta: &Meta, object: &RawValue, names: &Interner) -> Result<PodRecord, serde_json::Error> {
+        let Wire { metadata, spec, status } = serde_json::from_str(object.get())?;
+        let node = spec.node_name.as_deref().filter(|node| !node.is_empty());
+        let demands = if node.is_some() {
+            demands::resident(&spec)
+        } else {
+            demands::waiting(&spec)
+        };
+        let told = status.conditions.into_iter().flatten().find_map(|condition| {
+            let unscheduled = condition.kind == "PodScheduled" && condition.status == "False";
+            unscheduled.then(|| condition.message.unwrap_or_default().into_boxed_str())
+        });
+        Ok(PodRecord {
+            labels: metadata.labels.map(|wire| labels(&wire, names)).unwrap_or_default(),
+            scheduler: names.intern(spec.scheduler_name.as_deref().unwrap_or_default()),
+            node: node.map(|node| names.intern(node)),
+            gated: spec.scheduling_gates.is_some_and(|gates| !gates.is_empty()),
+            deleting: metadata.deletion_timestamp.is_some(),
+            finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            created: metadata.creation_timestamp,
+            priority: spec.priority.unwrap_or(0),
+            demands: self.share(demands),
+            told,
+            meta: meta.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::testing::project;
+    use serde_json::json;
+
+    #[test]
+    fn equal_demands_are_shared_and_a_bound_pod_asks_nothing_of_nodes() {
+        let records = PodRecords::default();
+        let pod = |name: &str, node: Option<&str>| {
+            json!({
+                "metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": "1",
+                    "labels": {"grove.io/podgang": "g"}},
+                "spec": {"schedulerName": "coppice", "nodeName": node, "nodeSelector": {"a": "b"},
+                    "schedulingGates": [{"name": "x"}],
+                    "containers": [{"resources": {"requests": {"cpu": "1"}}, "env": [{"name": "LONG", "value": "x"}]}]},
+                "status": {"phase": "Pending", "conditions": [
+                    {"type": "PodScheduled", "status": "False", "message": "no room"}]},
+            })
+        };
+        let first = project(&records, &pod("a", None));
+        let second = project(&records, &pod("b", None));
+        assert!(Arc::ptr_eq(&first.demands, &second.demands));
+        assert_eq!(first.gang(), Some(ObjectKey::new("n", "g")));
+        assert_eq!(first.told.as_deref(), Some("no room"));
+        assert!(first.gated && first.counts() && !first.takes_room());
+        let bound = project(&records, &pod("c", Some("n1")));
+        assert!(bound.takes_room() && bound.demands.node.selector.is_empty());
+    }
+}

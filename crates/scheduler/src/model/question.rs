@@ -1,0 +1,419 @@
+//! From records to what is asked of the engine: one gang, and the gangs that run.
+//!
+//! Owns who belongs to a gang (by label), which of its pods have nodes and which wait, what it depends on, what it shares
+//! with the other gangs of its copy of the set, and its priority.
+//!
+//! A gang that has no pod on a node is asked about as a whole: all floors or nothing. One that has, because it lost a
+//! pod, was scaled, or was interrupted, is completed: its floors are cut to the pods there are, and nothing holds it
+//! back, since waiting would not make it any more whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use coppice_api::names::labels;
+use coppice_api::names::parsing::parse_index;
+use coppice_placement::preempt::{Running, RunningGroup, RunningPod};
+use coppice_placement::shape::ShapeId;
+use coppice_placement::topology::DomainPath;
+use coppice_placement::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Reason, ReasonCode};
+use coppice_runtime::cache::ObjectKey;
+use jiff::Timestamp;
+
+use super::{GangId, GangRecord, Model, PodRecord};
+
+/// What to ask about a gang, and what to know of it beside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Whom it is about.
+    pub id: GangId,
+    /// What to ask. Pods and gangs are named `namespace/name`.
+    pub gang: Gang,
+    /// Those of its dependencies that are scheduled: for the engine's options.
+    pub scheduled: BTreeSet<String>,
+    /// Why it cannot be asked about yet, if so.
+    pub obstacle: Option<Reason>,
+    /// Some of its pods have nodes.
+    pub begun: bool,
+    /// The creation of its oldest waiting pod.
+    pub since: Timestamp,
+    /// Its waiting pods, as they are named in `gang`.
+    pub pods: BTreeMap<String, ObjectKey>,
+}
+
+/// The pods of one group, sorted out.
+#[derive(Debug, Clone, Default)]
+struct Members {
+    /// Pods with a node, whether bound or about to be, and the node.
+    placed: Vec<(Arc<PodRecord>, Arc<str>)>,
+    waiting: Vec<Arc<PodRecord>>,
+    held: Vec<Arc<PodRecord>>,
+}
+
+impl Model {
+    /// What to ask about a gang; nothing when it has no pods to place.
+    pub fn question(&mut self, id: &GangId) -> Option<Question> {
+        let waiting = self.waiting.get(id)?;
+        let records: Vec<Arc<PodRecord>> = waiting.iter().filter_map(|key| self.pods.get(key).cloned()).collect();
+        let since = records.iter().filter_map(|pod| pod.created).min();
+        let name = |pod: &Arc<PodRecord>| (pod.meta.key.to_string(), pod.meta.key.clone());
+        let mut question = Question {
+            id: id.clone(),
+            gang: Gang {
+                name: id.to_string(),
+                ..Gang::default()
+            },
+            scheduled: BTreeSet::new(),
+            obstacle: None,
+            begun: false,
+            since: since.unwrap_or(Timestamp::UNIX_EPOCH),
+            pods: records.iter().map(name).collect(),
+        };
+        match id {
+            GangId::Pod(_) => {
+                let pod = records.first()?;
+                question.gang.priority = pod.priority;
+                question.gang.groups.push(Group {
+                    name: pod.meta.key.to_string(),
+                    shape: self.shape(pod),
+                    floor: 1,
+                    pending: vec![pod.meta.key.to_string()],
+                    bound: Vec::new(),
+                    pack: Pack::none(),
+                });
+            }
+            GangId::Gang(key) => match self.gangs.get(key).cloned() {
+                Some(record) => self.fill(&mut question, &record, &records),
+                None => {
+                    let message = format!("PodGang {key} does not exist");
+                    question.obstacle = Some(Reason::new(ReasonCode::WaitingForPods, message));
+                }
+            },
+        }
+        Some(question)
+    }
+
+    fn fill(&mut self, question: &mut Question, record: &GangRecord, waiting: &[Arc<PodRecord>]) {
+        let members = self.members_of(record);
+        if let Some(stray) = waiting.iter().find(|pod| group_of(record, pod).is_none()) {
+            let message = format!("{} is in no group of PodGang {}", stray.meta.key, record.meta.key);
+            question.obstacle = Some(Reason::new(ReasonCode::WaitingForPods, message));
+        }
+        question.begun = members.iter().any(|group| !group.placed.is_empty());
+        question.gang.priority = self.priority(record);
+        question.gang.topology = self.topology(record);
+        question.gang.pack = record.pack.clone();
+        let mut positions: Vec<Vec<usize>> = Vec::new();
+        for (group, members) in record.groups.iter().zip(&members) {
+            let floor = if question.begun {
+                group.floor.min(count(members.placed.len() + members.waiting.len()))
+            } else {
+                group.floor
+            };
+            positions.push(self.add_group(&mut question.gang, &group.name, floor, &group.pack, members));
+        }
+        let nested = |at: &usize| positions[*at].len() > 1 && record.groups[*at].pack != Pack::none();
+        for (name, groups, pack) in &record.configs {
+            if let Some(at) = groups.iter().find(|at| nested(at)) {
+                let clique = &record.groups[*at].name;
+                let message = format!("{clique}: its waiting pods differ, and cannot be packed inside {name}");
+                question.obstacle = Some(Reason::new(ReasonCode::Unsupported, message));
+            }
+            question.gang.configs.push(GroupConfig {
+                name: name.clone(),
+                groups: groups.iter().flat_map(|at| positions[*at].iter().copied()).collect(),
+                pack: pack.clone(),
+            });
+        }
+        let alone = |at: &usize| record.configs.iter().all(|(_, groups, _)| !groups.contains(at));
+        for at in (0..record.groups.len()).filter(|at| nested(at) && alone(at)) {
+            // Parts of one clique stay packed together.
+            question.gang.configs.push(GroupConfig {
+                name: record.groups[at].name.clone(),
+                groups: positions[at].clone(),
+                pack: record.groups[at].pack.clone(),
+            });
+            for part in &positions[at] {
+                question.gang.groups[*part].pack = Pack::none();
+            }
+        }
+        if !question.begun {
+            let bases = waiting
+                .iter()
+                .filter_map(|pod| self.base_of(pod))
+                .collect::<BTreeSet<_>>();
+            question.gang.depends_on = bases.iter().map(ToString::to_string).collect();
+            let scheduled = bases.iter().filter(|base| self.is_scheduled(base));
+            question.scheduled = scheduled.map(ToString::to_string).collect();
+        }
+        self.share(&mut question.gang, record, &members);
+    }
+
+    /// Adds a group to a gang; several when its waiting pods do not all have one shape. Returns their positions.
+    fn add_group(&mut self, gang: &mut Gang, name: &str, floor: u32, pack: &Pack, members: &Members) -> Vec<usize> {
+        let bound: Vec<String> = members.placed.iter().map(|(_, node)| node.to_string()).collect();
+        let missing = (floor as usize).saturating_sub(bound.len());
+        let mut parts: Vec<(ShapeId, Vec<String>, u32)> = Vec::new();
+        for (at, pod) in members.waiting.iter().enumerate() {
+            let shape = self.shape(pod);
+            let found = parts.iter().position(|(other, ..)| *other == shape);
+            let part = found.unwrap_or_else(|| {
+                parts.push((shape, Vec::new(), 0));
+                parts.len() - 1
+            });
+            parts[part].1.push(pod.meta.key.to_string());
+            parts[part].2 += u32::from(at < missing);
+        }
+        if parts.is_empty() {
+            let some = members
+                .placed
+                .iter()
+                .map(|(pod, _)| pod)
+                .chain(&members.held)
+                .next()
+                .cloned();
+            let shape = match some {
+                Some(pod) => self.shape(&pod),
+                None => self.state.shape(&Default::default()),
+            };
+            parts.push((shape, Vec::new(), 0));
+        }
+        let one = parts.len() == 1;
+        let first = gang.groups.len();
+        for (at, (shape, pending, share)) in parts.into_iter().enumerate() {
+            let bound = if at == 0 { bound.clone() } else { Vec::new() };
+            gang.groups.push(Group {
+                name: name.to_owned(),
+                shape,
+                floor: if one { floor } else { share + count(bound.len()) },
+                pending,
+                bound,
+                pack: pack.clone(),
+            });
+        }
+        (first..gang.groups.len()).collect()
+    }
+
+    /// What a gang shares with the other gangs of its copy of the set: the packing of the set, which is that of the base
+    /// gang, and room for those that are still to come.
+    fn share(&mut self, gang: &mut Gang, record: &GangRecord, own: &[Members]) {
+        let mut ahead: BTreeMap<ShapeId, u32> = BTreeMap::new();
+        let mut come = |shape: ShapeId, pods: u32| {
+            if pods > 0 {
+                *ahead.entry(shape).or_default() += pods;
+            }
+        };
+        for (group, members) in record.groups.iter().zip(own) {
+            let known = members.placed.len() + members.waiting.len() + members.held.len();
+            let some = members.waiting.iter().chain(&members.held).next().cloned();
+            if let Some(pod) = some {
+                let still = group.expected.saturating_sub(count(known)) + count(members.held.len());
+                come(self.shape(&pod), still);
+            }
+        }
+        let siblings = record.replica.as_ref().and_then(|replica| self.replicas.get(replica));
+        let siblings: Vec<Arc<GangRecord>> = siblings
+            .into_iter()
+            .flatten()
+            .filter(|key| **key != record.meta.key)
+            .filter_map(|key| self.gangs.get(key).cloned())
+            .collect();
+        let base = own
+            .iter()
+            .flat_map(|members| members.waiting.iter().chain(&members.held))
+            .chain(own.iter().flat_map(|members| members.placed.iter().map(|(pod, _)| pod)))
+            .find_map(|pod| self.base_of(pod));
+        let mut nodes: Vec<Arc<str>> = own
+            .iter()
+            .flat_map(|members| members.placed.iter().map(|(_, node)| node.clone()))
+            .collect();
+        for sibling in &siblings {
+            for members in self.members_of(sibling) {
+                nodes.extend(members.placed.iter().map(|(_, node)| node.clone()));
+                for pod in members.waiting.iter().chain(&members.held) {
+                    come(self.shape(pod), 1);
+                }
+            }
+        }
+        let base = base.and_then(|base| self.gangs.get(&base));
+        if gang.topology.is_empty()
+            && let Some(base) = base
+        {
+            gang.topology = self.topology(base);
+        }
+        let pack = match base {
+            Some(base) => base.pack.clone(),
+            None => std::mem::take(&mut gang.pack),
+        };
+        if gang.pack == pack {
+            gang.pack = Pack::none();
+        }
+        gang.placement_group = Some(PlacementGroup {
+            pinned: pack
+                .required
+                .as_ref()
+                .and_then(|key| self.domain_of(&gang.topology, key, &nodes)),
+            pack,
+            overfull: Overfull::Block,
+            ahead: ahead.into_iter().collect(),
+        });
+    }
+
+    /// The one domain of a level that holds all these nodes.
+    fn domain_of(&self, topology: &str, key: &str, nodes: &[Arc<str>]) -> Option<DomainPath> {
+        let view = self.state.view(self.state.view_named(topology)?);
+        let depth = view.depth_of(key)?;
+        let ids = nodes.iter().filter_map(|node| self.state.node_id(node));
+        let domains: BTreeSet<_> = ids.filter_map(|id| view.domain_of(id, depth)).collect();
+        let only = domains.first().filter(|_| domains.len() == 1)?;
+        Some(view.domain(*only).path.clone())
+    }
+
+    /// The topology of a gang: the one it names, else the first that has all its keys.
+    fn topology(&self, record: &GangRecord) -> String {
+        if !record.topology.is_empty() {
+            return record.topology.clone();
+        }
+        let packs = record.groups.iter().map(|group| &group.pack);
+        let packs = packs
+            .chain(record.configs.iter().map(|(_, _, pack)| pack))
+            .chain([&record.pack]);
+        let keys: BTreeSet<&String> = packs
+            .flat_map(|pack| pack.required.iter().chain(&pack.preferred))
+            .collect();
+        if keys.is_empty() {
+            return String::new();
+        }
+        let all = |levels: &Vec<String>| keys.iter().all(|key| levels.contains(key));
+        let found = self.topologies.iter().find(|(_, levels)| all(levels));
+        found.map_or_else(
+            || format!("with {}", keys.first().expect("there is one")),
+            |(name, _)| name.clone(),
+        )
+    }
+
+    fn priority(&self, record: &GangRecord) -> i32 {
+        let class = record
+            .priority_class
+            .as_ref()
+            .and_then(|name| self.priorities.get(name));
+        let own = || {
+            let pods = self.members.get(&record.meta.key).into_iter().flatten();
+            pods.filter_map(|key| self.pods.get(key)).map(|pod| pod.priority).max()
+        };
+        class.copied().or_else(own).unwrap_or(0)
+    }
+
+    fn base_of(&self, pod: &PodRecord) -> Option<ObjectKey> {
+        let name = pod.label(labels::BASE_POD_GANG)?;
+        Some(ObjectKey::new(pod.meta.key.namespace.clone(), name.clone()))
+    }
+
+    /// Whether every floor of a gang is met by pods that are bound; being about to be bound is not enough.
+    #[must_use]
+    pub fn is_scheduled(&self, key: &ObjectKey) -> bool {
+        let Some(record) = self.gangs.get(key) else {
+            return false;
+        };
+        let groups = record.groups.iter().zip(self.members_of(record));
+        groups.into_iter().all(|(group, members)| {
+            let bound = members.placed.iter().filter(|(pod, _)| pod.node.is_some()).count();
+            bound >= group.floor as usize
+        })
+    }
+
+    fn members_of(&self, record: &GangRecord) -> Vec<Members> {
+        let mut groups = vec![Members::default(); record.groups.len()];
+        let pods = self.members.get(&record.meta.key).into_iter().flatten();
+        for pod in pods.filter_map(|key| self.pods.get(key)).filter(|pod| pod.counts()) {
+            let Some(at) = group_of(record, pod) else { continue };
+            match self.node_of(pod) {
+                Some(node) => groups[at].placed.push((pod.clone(), node)),
+                None if pod.gated || !self.is_ours(pod) => groups[at].held.push(pod.clone()),
+                None => groups[at].waiting.push(pod.clone()),
+            }
+        }
+        let index = |pod: &PodRecord| {
+            pod.label(labels::POD_INDEX)
+                .and_then(|text| parse_index(text))
+                .unwrap_or(u32::MAX)
+        };
+        for group in &mut groups {
+            group.waiting.sort_by_key(|pod| (index(pod), pod.meta.key.clone()));
+            group.placed.sort_by_key(|(pod, _)| (pod.created, pod.meta.key.clone()));
+        }
+        groups
+    }
+
+    /// The gangs that run and could be evicted: those whose pods are ours. A gang that is being bound is protected.
+    #[must_use]
+    pub fn running(&self) -> Vec<Running> {
+        let mut found: Vec<(Option<Timestamp>, Running)> = Vec::new();
+        for record in self.gangs.values() {
+            let mut running = Running {
+                name: record.meta.key.to_string(),
+                priority: self.priority(record),
+                base: None,
+                sequence: 0,
+                protected: false,
+                groups: Vec::new(),
+            };
+            for (group, members) in record.groups.iter().zip(self.members_of(record)) {
+                running.protected |= members
+                    .placed
+                    .iter()
+                    .any(|(pod, _)| pod.node.is_none() || !self.is_ours(pod));
+                let first = members.placed.first().map(|(pod, _)| pod);
+                running.base = running
+                    .base
+                    .or(first.and_then(|pod| self.base_of(pod)).map(|base| base.to_string()));
+                running.groups.push(RunningGroup {
+                    floor: group.floor,
+                    pods: members.placed.iter().map(|(pod, _)| running_pod(pod)).collect(),
+                });
+            }
+            if running.groups.iter().any(|group| !group.pods.is_empty()) {
+                found.push((record.created, running));
+            }
+        }
+        let alone =
+            |pod: &&Arc<PodRecord>| pod.takes_room() && pod.counts() && self.is_ours(pod) && pod.gang().is_none();
+        for pod in self.pods.values().filter(alone) {
+            let running = Running {
+                name: GangId::Pod(pod.meta.key.clone()).to_string(),
+                priority: pod.priority,
+                base: None,
+                sequence: 0,
+                protected: false,
+                groups: vec![RunningGroup {
+                    floor: 1,
+                    pods: vec![running_pod(pod)],
+                }],
+            };
+            found.push((pod.created, running));
+        }
+        found.sort_by(|left, right| (left.0, &left.1.name).cmp(&(right.0, &right.1.name)));
+        let numbered = found.into_iter().enumerate();
+        numbered
+            .map(|(at, (_, running))| Running {
+                sequence: at as u64,
+                ..running
+            })
+            .collect()
+    }
+}
+
+fn running_pod(pod: &PodRecord) -> RunningPod {
+    RunningPod {
+        name: pod.meta.key.to_string(),
+        guarded: false,
+    }
+}
+
+fn group_of(record: &GangRecord, pod: &PodRecord) -> Option<usize> {
+    let clique = pod.label(labels::POD_CLIQUE)?;
+    record.groups.iter().position(|group| *group.name == **clique)
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
