@@ -190,7 +190,7 @@ impl Model {
     }
 
     /// Adds or replaces a pod.
-    pub fn put_pod(&mut self, record: Arc<PodRecord>) {
+    pub fn put_pod(&mut self, record: &Arc<PodRecord>) {
         let key = record.meta.key.clone();
         let mentions = record.demands.keep_apart.iter().flat_map(|term| &term.selector);
         let before = self.mentioned.len();
@@ -207,7 +207,7 @@ impl Model {
                 self.room += 1;
             }
         }
-        self.list(&record);
+        self.list(record);
         if self.mentioned.len() == before {
             self.settle(&key);
         } else {
@@ -304,7 +304,7 @@ impl Model {
         other.set_priorities(self.priorities.clone());
         other.put_nodes(self.nodes.values().cloned());
         self.gangs.values().for_each(|gang| other.put_gang(gang.clone()));
-        self.pods.values().for_each(|pod| other.put_pod(pod.clone()));
+        self.pods.values().for_each(|pod| other.put_pod(pod));
         self.assumed.iter().for_each(|(key, node)| other.assume(key, node));
         other
     }

@@ -82,7 +82,7 @@ impl Model {
         }
         let records = PodRecords::default();
         for object in &objects.pods {
-            model.put_pod(Arc::new(projected(&records, object, &names)?));
+            model.put_pod(&Arc::new(projected(&records, object, &names)?));
         }
         Ok(model)
     }
