@@ -10,6 +10,14 @@ kubernetes=$("$KUBEBUILDER_ASSETS/kube-apiserver" --version | awk '{print $2}')
 etcd=$("$KUBEBUILDER_ASSETS/etcd" --version | awk '/etcd Version/ {print $3}')
 echo "e2e: kube-apiserver $kubernetes, etcd $etcd from $KUBEBUILDER_ASSETS"
 
+if informer=$(./hack/build-informer.sh); then
+  export COPPICE_INFORMER=$informer
+  echo "e2e: client-go's informers from $informer"
+else
+  export COPPICE_INFORMER=kube-rs
+  echo "e2e: no client-go informers here (why: see above); kube-rs's watchers take their place in real_informer"
+fi
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # Every package that declares the feature, found in the manifests so that a new one is never forgotten.

@@ -171,12 +171,13 @@ async fn a_watch_follows_a_revision() {
         [("ADDED", "1".into()), ("MODIFIED", "2".into()), ("DELETED", "2".into())]
     );
     server.store().compact(server.store().revision());
-    let expired = maps
-        .watch(&WatchParams::default(), &start)
-        .await
-        .err()
-        .map(|error| status(&error).0);
-    assert_eq!(expired, Some(410));
+    let mut events = maps.watch(&WatchParams::default(), &start).await.unwrap().boxed();
+    let expired = match events.next().await {
+        Some(Ok(WatchEvent::Error(status))) => status.code,
+        other => panic!("{other:?}"),
+    };
+    assert!(events.next().await.is_none(), "the stream ends after the error");
+    assert_eq!(expired, 410);
 }
 
 #[tokio::test(start_paused = true)]

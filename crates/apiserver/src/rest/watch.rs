@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -32,11 +32,17 @@ impl Call {
             selection.fields = FieldSelector::name(&self.path.name);
         }
         let (start, initial) = self.watch_start()?;
-        let mut watch = self
-            .core
-            .store
-            .watch(&self.served.id, selection, start)
-            .map_err(|error| watch_error(&error))?;
+        let opened = self.core.store.watch(&self.served.id, selection, start);
+        let mut watch = match opened {
+            Ok(watch) => watch,
+            // A real server answers from its watch cache, which tells this within the stream; kube's watcher would
+            // try the same forgotten position for ever if it were refused.
+            Err(error @ WatchError::Expired { .. }) => {
+                let line = line_of("ERROR", &watch_error(&error).to_value());
+                return Ok(Reply::stream(Full::new(line).boxed_unsync()));
+            }
+            Err(error @ WatchError::Future { .. }) => return Err(watch_error(&error)),
+        };
         let mut lines = VecDeque::new();
         let mut shaper = Shaper { headers: true };
         if initial != Initial::None {
