@@ -4,8 +4,8 @@
 //! knows the built-in kinds and custom resources, and none of the project's own.
 //!
 //! What it leaves out, and says so with a Status when asked: logs, exec, attach, port-forward and ephemeral containers
-//! (501); protobuf and CBOR bodies (415; clients built from client-go 1.36 send protobuf for built-in kinds unless their
-//! `ContentType` is set to JSON); conversion webhooks between versions of a custom resource (versions differ only in
+//! (501); answers in protobuf or CBOR (406 for a client that accepts nothing else; those built from client-go also accept
+//! JSON) and bodies in CBOR (415); conversion webhooks between versions of a custom resource (versions differ only in
 //! `apiVersion`); admission policies; API aggregation; older versions of built-in groups (`autoscaling/v1` among them);
 //! audit. Users are whoever the [`auth`] port says they are; certificates and tokens are not checked. Descriptions
 //! in OpenAPI and in table columns are those of custom resources only.
@@ -23,6 +23,7 @@ mod discovery;
 mod kinds;
 mod managed;
 pub mod ports;
+mod protobuf;
 mod registry;
 mod rest;
 pub mod selector;

@@ -403,3 +403,107 @@ async fn a_watch_shows_what_happens() {
         &["this namespace may not be deleted"],
     );
 }
+
+/// These commands make their objects themselves and send them in protobuf.
+#[tokio::test]
+async fn objects_that_kubectl_makes() {
+    let bench = Bench::new().await;
+    for (arguments, said) in [
+        (&["create", "namespace", "n"][..], "namespace/n created"),
+        (
+            &["create", "configmap", "m", "--from-literal=a=b"],
+            "configmap/m created",
+        ),
+        (
+            &["create", "secret", "generic", "s", "--from-literal=a=b"],
+            "secret/s created",
+        ),
+        (
+            &[
+                "create",
+                "deployment",
+                "d",
+                "--image=nginx:1",
+                "--replicas=2",
+                "--port=80",
+            ],
+            "deployment.apps/d created",
+        ),
+        (
+            &["expose", "deployment", "d", "--port=80", "--target-port=http"],
+            "service/d exposed",
+        ),
+        (
+            &["create", "service", "clusterip", "c", "--tcp=80:8080"],
+            "service/c created",
+        ),
+        (
+            &["create", "role", "r", "--verb=get,list", "--resource=pods"],
+            "role.rbac.authorization.k8s.io/r created",
+        ),
+        (
+            &[
+                "create",
+                "rolebinding",
+                "b",
+                "--role=r",
+                "--serviceaccount=default:robot",
+            ],
+            "rolebinding.rbac.authorization.k8s.io/b created",
+        ),
+        (&["create", "serviceaccount", "robot"], "serviceaccount/robot created"),
+        (&["create", "job", "j", "--image=busybox:1"], "job.batch/j created"),
+        (
+            &[
+                "create",
+                "poddisruptionbudget",
+                "p",
+                "--selector=app=d",
+                "--min-available=50%",
+            ],
+            "poddisruptionbudget.policy/p created",
+        ),
+        (
+            &["create", "priorityclass", "high", "--value=1000"],
+            "priorityclass.scheduling.k8s.io/high created",
+        ),
+        (
+            &["create", "quota", "q", "--hard=cpu=1,pods=2"],
+            "resourcequota/q created",
+        ),
+        (
+            &["run", "one", "--image=nginx:1", "--labels=app=one"],
+            "pod/one created",
+        ),
+        (&["auth", "can-i", "create", "pods"], "yes"),
+        (&["auth", "whoami"], "kubernetes-admin"),
+        (&["delete", "configmap", "m"], "configmap \"m\" deleted"),
+        (
+            &["delete", "pod", "one", "--force", "--grace-period=0"],
+            "pod \"one\" force deleted",
+        ),
+    ] {
+        has(&bench.ok(arguments, "").await, &[said]);
+    }
+    let secret = bench
+        .ok(&["get", "secret", "s", "-o", "jsonpath={.data.a} {.type}"], "")
+        .await;
+    assert_eq!(secret, "Yg== Opaque");
+    let budget = bench
+        .ok(&["get", "pdb", "p", "-o", "jsonpath={.spec.minAvailable}"], "")
+        .await;
+    assert_eq!(budget, "50%");
+    let port = ["get", "service", "d", "-o", "jsonpath={.spec.ports[0].targetPort}"];
+    assert_eq!(bench.ok(&port, "").await, "http");
+    let replicas = ["get", "deployment", "d", "-o", "jsonpath={.spec.replicas}"];
+    assert_eq!(bench.ok(&replicas, "").await, "2");
+    assert!(!bench.ok(&["create", "token", "robot"], "").await.trim().is_empty());
+    has(
+        &bench.fails(&["create", "namespace", "n"], "").await,
+        &["namespaces \"n\" already exists"],
+    );
+    has(
+        &bench.fails(&["create", "namespace", "Not_A_Name"], "").await,
+        &["Invalid value: \"Not_A_Name\""],
+    );
+}

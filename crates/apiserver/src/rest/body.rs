@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::Call;
 use super::query::FieldValidation;
 use crate::codec::{self, Parsed};
+use crate::protobuf::{self, DecodeError};
 use crate::status::ApiError;
 use crate::tree::{meta_mut, meta_text};
 
@@ -31,10 +32,14 @@ impl Call {
 
     /// The tree in the body of a request on a part of an object, or of a review; an empty one when there is no body.
     pub(crate) fn plain_body(&self) -> Result<Value, ApiError> {
+        if self.is_protobuf() && !self.body.is_empty() {
+            return self.parse_protobuf();
+        }
         if !matches!(
             self.content_type(),
             "" | "application/json"
                 | "application/yaml"
+                | protobuf::MEDIA_TYPE
                 | "application/merge-patch+json"
                 | "application/strategic-merge-patch+json"
                 | "application/json-patch+json"
@@ -50,7 +55,38 @@ impl Call {
             .map_err(ApiError::bad_request)
     }
 
+    /// Built-in kinds are written in protobuf too; custom resources have no messages.
+    fn is_protobuf(&self) -> bool {
+        self.content_type() == protobuf::MEDIA_TYPE && (!self.served.custom || self.verb.is_deletion())
+    }
+
+    fn parse_protobuf(&self) -> Result<Value, ApiError> {
+        protobuf::decode(&self.body).map_err(|error| {
+            let wanted = &self.served.kind;
+            ApiError::bad_request(match error {
+                DecodeError::NoEnvelope(why) => format!(
+                    "the object provided is unrecognized (must be of type {wanted}): {why} ({})",
+                    excerpt(&self.body)
+                ),
+                DecodeError::Broken {
+                    kind,
+                    api_version,
+                    reason,
+                } => {
+                    let version = api_version.rsplit('/').next().unwrap_or_default();
+                    format!("{kind} in version {version:?} cannot be handled as a {wanted}: {reason}")
+                }
+            })
+        })
+    }
+
     fn parse_body(&self) -> Result<Parsed, ApiError> {
+        if self.is_protobuf() {
+            return self.parse_protobuf().map(|value| Parsed {
+                value,
+                duplicates: Vec::new(),
+            });
+        }
         let parsed = match self.content_type() {
             "" | "application/json" => codec::parse_json(&self.body),
             "application/yaml" => codec::parse_yaml(&self.body),

@@ -139,6 +139,11 @@ impl Verb {
         }
     }
 
+    /// Whether the body holds options and no object.
+    pub(crate) fn is_deletion(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteCollection)
+    }
+
     /// The word used in discovery and authorization.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
