@@ -22,7 +22,7 @@ deny() {
 }
 
 pure="a decider has no client, no runtime and no clock; move what needs one into a shell"
-for crate in coppice-schema coppice-api coppice-core coppice-placement; do
+for crate in coppice-schema coppice-api coppice-core coppice-placement coppice-initc; do
   deny "$crate" "$pure" tokio hyper reqwest kube kube-client kube-runtime axum rand
 done
 generic="it is a Kubernetes of its own and must serve any kind"

@@ -5,6 +5,7 @@ mod client;
 mod crds;
 mod demo;
 mod embedded;
+mod initc;
 mod lint;
 mod manifests;
 mod operator;
@@ -38,6 +39,8 @@ enum Command {
     Lint(lint::Lint),
     /// Run the operator on the cluster of the current kubeconfig, or in a pod
     Operator(operator::Operator),
+    /// Wait, inside a pod, until the cliques that it starts after are ready
+    Initc(initc::Initc),
     /// Print the completion script of a shell
     Completion {
         /// The shell
@@ -49,7 +52,7 @@ enum Command {
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // People at a terminal want to hear of trouble only; whoever runs the operator wants to follow it.
-    let level = if matches!(arguments.command, Command::Operator(_)) {
+    let level = if matches!(arguments.command, Command::Operator(_) | Command::Initc(_)) {
         "info"
     } else {
         "error"
@@ -65,6 +68,7 @@ async fn main() -> ExitCode {
         Command::Crds(crds) => crds.run().await,
         Command::Lint(lint) => lint.run(),
         Command::Operator(operator) => operator.run().await,
+        Command::Initc(initc) => initc.run().await,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "coppice", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

@@ -121,7 +121,7 @@ impl Operator {
 }
 
 /// Waits for Ctrl-C or SIGTERM.
-async fn ended() {
+pub(crate) async fn ended() {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
         match signal(SignalKind::terminate()) {

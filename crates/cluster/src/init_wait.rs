@@ -42,53 +42,24 @@ pub(crate) enum WaitState {
     Invalid(String),
 }
 
-const CLIQUE_LABEL: &str = "grove.io/podclique";
-const GANG_LABEL: &str = "grove.io/podgang";
-
 /// The rule of the init container `grove-initc`: each `--podcliques=<clique>:<minimum>` asks for that many ready pods of
 /// the clique inside the pod's own gang.
 pub fn clique_wait_rule() -> WaitRule {
     WaitRule {
-        container_name: "grove-initc",
-        labels: &[CLIQUE_LABEL, GANG_LABEL],
+        container_name: coppice_initc::CONTAINER,
+        labels: &[coppice_initc::CLIQUE_LABEL, coppice_initc::GANG_LABEL],
         requirements: clique_requirements,
     }
 }
 
 fn clique_requirements(args: &[String], labels: &BTreeMap<String, String>) -> Result<Vec<Requirement>, String> {
-    let mut entries: Vec<&str> = Vec::new();
-    let mut rest = args.iter().map(String::as_str);
-    while let Some(argument) = rest.next() {
-        let value = if let Some(value) = argument.strip_prefix("--podcliques=").or(argument.strip_prefix("-p=")) {
-            value
-        } else if argument == "--podcliques" || argument == "-p" {
-            rest.next()
-                .ok_or_else(|| format!("argument {argument} needs a value <clique>:<minimum>"))?
-        } else {
-            return Err(format!("unknown argument {argument:?}"));
-        };
-        entries.extend(value.split(',').map(str::trim).filter(|entry| !entry.is_empty()));
-    }
-    let gang = labels.get(GANG_LABEL).cloned().unwrap_or_default();
-    entries
-        .into_iter()
-        .map(|entry| {
-            let parts: Vec<&str> = entry.split(':').collect();
-            let [clique, minimum] = parts.as_slice() else {
-                return Err(format!("expected <clique>:<minimum>, got {entry:?}"));
-            };
-            let at_least: u32 = minimum
-                .trim()
-                .parse()
-                .ok()
-                .filter(|count| *count > 0)
-                .ok_or_else(|| format!("the minimum in {entry:?} is not a positive number"))?;
-            Ok(Requirement {
-                label_values: vec![clique.trim().to_owned(), gang.clone()],
-                at_least,
-            })
-        })
-        .collect()
+    let gang = labels.get(coppice_initc::GANG_LABEL).cloned().unwrap_or_default();
+    let parents = coppice_initc::arguments(args).map_err(|error| error.to_string())?;
+    let requirement = |parent: coppice_initc::Parent| Requirement {
+        label_values: vec![parent.clique, gang.clone()],
+        at_least: parent.minimum,
+    };
+    Ok(parents.into_iter().map(requirement).collect())
 }
 
 /// Namespace, rule and label values that are counted together.
@@ -114,7 +85,7 @@ impl WaitIndex {
 
     /// Notes whether a pod is ready. Returns the pods that wait for such a change.
     pub(crate) fn note(&mut self, pod: &Pod) -> BTreeSet<PodKey> {
-        let groups: Vec<Group> = if pod.status.is_ready() && pod.deletion_grace.is_none() {
+        let groups: Vec<Group> = if coppice_initc::counts(pod.status.is_ready(), pod.deletion_grace.is_some()) {
             self.rules.iter().filter_map(|rule| group_of(rule, pod)).collect()
         } else {
             Vec::new()
@@ -219,6 +190,7 @@ fn remove(map: &mut BTreeMap<Group, BTreeSet<PodKey>>, group: &Group, key: &PodK
 mod tests {
     use super::*;
     use crate::kubelet::pod::Projection;
+    use coppice_initc::{CLIQUE_LABEL, GANG_LABEL};
     use serde_json::json;
 
     fn member(name: &str, clique: &str, gang: &str, ready: bool) -> Pod {

@@ -23,6 +23,7 @@ pub(crate) fn add(spec: &mut Map<String, Value>, settings: &Settings, parents: &
         json!({
             "name": environment::WAITER_CONTAINER,
             "image": settings.waiter_image,
+            "imagePullPolicy": "IfNotPresent",
             "command": ["/coppice", "initc"],
             "args": arguments,
             "resources": {"requests": resources, "limits": resources},

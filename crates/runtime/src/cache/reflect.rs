@@ -362,6 +362,10 @@ fn classify(status: &Status) -> Interrupted {
         410 => Interrupted::Expired,
         _ if too_large => Interrupted::Expired,
         400 | 422 => Interrupted::Refused(status.message.clone()),
+        403 => Interrupted::Failed(format!(
+            "403 {}: {}; a role with the verbs list and watch on this resource is missing",
+            status.reason, status.message
+        )),
         code => Interrupted::Failed(format!("{code} {}: {}", status.reason, status.message)),
     }
 }
