@@ -78,8 +78,12 @@ fn describe(parent: &Parent) -> String {
 
 fn read(directory: &Path, file: &str) -> Result<String> {
     let path = directory.join(file);
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read {}; the operator mounts it from the pod's metadata", path.display()))?;
+    let text = std::fs::read_to_string(&path).with_context(|| {
+        format!(
+            "cannot read {}; the operator mounts it from the pod's metadata",
+            path.display()
+        )
+    })?;
     match text.trim() {
         "" => bail!("{} is empty; the pod lacks the label {GANG_LABEL}", path.display()),
         value => Ok(value.to_owned()),

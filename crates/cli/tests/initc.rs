@@ -1,4 +1,5 @@
 //! `coppice initc` as a program, against the embedded API server over a socket.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -105,7 +106,10 @@ async fn mistakes_end_it_with_a_message() {
     for (given, message) in [
         ("--podcliques=llm-0-a", "expected <clique>:<minimum>"),
         ("--podcliques=llm-0-a:0", "is not a positive number"),
-        ("--podcliques=llm-0-a:1", "podgangname is empty; the pod lacks the label grove.io/podgang"),
+        (
+            "--podcliques=llm-0-a:1",
+            "podgangname is empty; the pod lacks the label grove.io/podgang",
+        ),
     ] {
         let (code, lines) = place.start(&arguments(&[given])).ends().await;
         assert_eq!(code, Some(1), "{given}: {lines:?}");

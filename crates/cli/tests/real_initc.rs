@@ -1,12 +1,13 @@
 //! `coppice initc` as a program on a real kube-apiserver: with a token of the pod's own service account, exactly the
 //! Role that the operator made, and RBAC and the restricted pod security standard enforced.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
 use std::time::Duration;
 
 use coppice_harness::control_plane::{ControlPlane, Options};
-use coppice_harness::scenario::operator::InProcessOperator;
+use coppice_harness::scenario::operator::{InProcessOperator, OperatorNeeds};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
@@ -73,10 +74,16 @@ async fn namespace(client: &Client, name: &str) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let restricted = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     let namespace = serde_json::from_value(json!({"metadata": {"name": name, "labels": restricted}}));
-    namespaces.create(&PostParams::default(), &namespace.unwrap()).await.unwrap();
+    namespaces
+        .create(&PostParams::default(), &namespace.unwrap())
+        .await
+        .unwrap();
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
     let account = serde_json::from_value(json!({"metadata": {"name": "engine"}}));
-    accounts.create(&PostParams::default(), &account.unwrap()).await.unwrap();
+    accounts
+        .create(&PostParams::default(), &account.unwrap())
+        .await
+        .unwrap();
 }
 
 /// Waits until there are so many pods of a clique.
@@ -109,7 +116,9 @@ async fn the_waiter_works_with_what_the_operator_gives_it_and_nothing_more() {
     for name in ["serving", "elsewhere"] {
         namespace(&client, name).await;
     }
-    let operator = InProcessOperator::start(client.clone()).await.unwrap();
+    let operator = InProcessOperator::start(client.clone(), OperatorNeeds::default())
+        .await
+        .unwrap();
     let kind = GroupVersionKind::gvk("grove.io", "v1alpha1", "PodCliqueSet");
     let resource = ApiResource::from_gvk(&kind);
     let sets: Api<DynamicObject> = Api::namespaced_with(client.clone(), "serving", &resource);
@@ -131,10 +140,18 @@ async fn the_waiter_works_with_what_the_operator_gives_it_and_nothing_more() {
     let kubeconfig = kubeconfig_of(&client, &control_plane, "serving", account).await;
     let place = Place::new("serving", &gang, &kubeconfig);
 
-    let own = coppice_harness::client::from_kubeconfig_file(&place.kubeconfig()).await.unwrap();
+    let own = coppice_harness::client::from_kubeconfig_file(&place.kubeconfig())
+        .await
+        .unwrap();
     for refused in [
-        Api::<Secret>::namespaced(own.clone(), "serving").list(&ListParams::default()).await.err(),
-        Api::<Pod>::namespaced(own.clone(), "elsewhere").list(&ListParams::default()).await.err(),
+        Api::<Secret>::namespaced(own.clone(), "serving")
+            .list(&ListParams::default())
+            .await
+            .err(),
+        Api::<Pod>::namespaced(own.clone(), "elsewhere")
+            .list(&ListParams::default())
+            .await
+            .err(),
     ] {
         let code = match refused {
             Some(kube::Error::Api(status)) => status.code,
@@ -148,7 +165,9 @@ async fn the_waiter_works_with_what_the_operator_gives_it_and_nothing_more() {
     let stranger = Place::new("elsewhere", &gang, &stranger);
     let mut refused = stranger.start(&arguments);
     for _ in 0..2 {
-        refused.says("a role with the verbs list and watch on this resource is missing").await;
+        refused
+            .says("a role with the verbs list and watch on this resource is missing")
+            .await;
     }
     refused.terminate().await;
     assert_eq!(refused.ends().await.0, Some(143));

@@ -142,7 +142,13 @@ mod tests {
     #[test]
     fn the_flag_is_repeated_or_holds_a_list() {
         let given = ["--podcliques=a:1,b:2", "-p", "c:3", "-p=d:4,", "--podcliques", ", e:5"].map(str::to_owned);
-        let expected = vec![parent("a", 1), parent("b", 2), parent("c", 3), parent("d", 4), parent("e", 5)];
+        let expected = vec![
+            parent("a", 1),
+            parent("b", 2),
+            parent("c", 3),
+            parent("d", 4),
+            parent("e", 5),
+        ];
         assert_eq!(arguments(&given), Ok(expected));
     }
 

@@ -1,13 +1,13 @@
-//! Every scenario of `tests/scenarios` that is meant for it, on a real kube-apiserver and etcd, one test each. Scenarios
-//! with the same needs share a control plane, one after the other; those that kill the API server get one of their own.
-//! The operator runs in this process.
+//! Every scenario of `tests/scenarios` that is meant for it, on a real kube-apiserver and etcd, one test each. A few
+//! control planes run side by side; scenarios with the same needs share one, one after the other, and those that kill the
+//! API server get one of their own. The operator runs in this process.
 //! Needs `KUBEBUILDER_ASSETS`; without it this fails and says what to do.
 
 #![allow(clippy::print_stdout, reason = "the log of a test run names versions and steps")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use coppice_harness::control_plane::{Assets, ControlPlane, Options};
@@ -19,26 +19,37 @@ use coppice_harness::scenario::run::{Progress, run};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Runtime;
 
-/// Control planes by what they consist of; started when first needed, ended together.
+/// How many scenarios run at a time. They wait most of the time; each has a control plane, whose nodes are its own.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Control planes by what they consist of; started when none is free, ended together.
 struct Pool {
     runtime: Runtime,
-    shared: Mutex<BTreeMap<Options, Arc<ControlPlane>>>,
+    free: Mutex<BTreeMap<Options, Vec<ControlPlane>>>,
 }
 
 impl Pool {
     fn run(&self, scenario: &Scenario) -> Result<(), Failed> {
         let options = options(scenario);
-        // Held throughout: simulated nodes belong to the whole control plane, so scenarios take turns.
-        let mut shared = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.runtime.block_on(async {
-            let alone = scenario.disturbs_api_server();
-            let control_plane = match shared.get(&options).filter(|_| !alone) {
-                Some(control_plane) => Arc::clone(control_plane),
-                None => Arc::new(ControlPlane::start(&options).await?),
+        let alone = scenario.disturbs_api_server();
+        let free = if alone {
+            None
+        } else {
+            self.free().get_mut(&options).and_then(Vec::pop)
+        };
+        // Shown at once and whole, because scenarios run side by side.
+        let lines = Mutex::new(String::new());
+        let note = |progress: Progress<'_>| {
+            lines
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push_str(&line(&progress));
+        };
+        let result = self.runtime.block_on(async {
+            let control_plane = match free {
+                Some(control_plane) => control_plane,
+                None => ControlPlane::start(&options).await?,
             };
-            if !alone {
-                shared.insert(options.clone(), Arc::clone(&control_plane));
-            }
             // The operator comes and goes with each scenario that wants it; its kinds stay.
             let operator = match scenario.operator() {
                 Some(needs) => Some(InProcessOperator::start(control_plane.client(), needs).await?),
@@ -46,12 +57,21 @@ impl Pool {
             };
             let under_test = operator.as_ref().map(|operator| operator as &dyn OperatorUnderTest);
             let environment = RealEnvironment::new(&control_plane, under_test, alone);
-            let result = run(scenario, &environment, &|progress| show(&progress)).await;
+            let result = run(scenario, &environment, &note).await;
             if let Some(operator) = &operator {
                 operator.stop().await;
             }
+            if !alone {
+                self.free().entry(options.clone()).or_default().push(control_plane);
+            }
             result.map_err(|failure| Failed::from(failure.to_string()))
-        })
+        });
+        print!("{}", lines.into_inner().unwrap_or_else(PoisonError::into_inner));
+        result
+    }
+
+    fn free(&self) -> MutexGuard<'_, BTreeMap<Options, Vec<ControlPlane>>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,12 +97,12 @@ fn options(scenario: &Scenario) -> Options {
     }
 }
 
-fn show(progress: &Progress<'_>) {
+fn line(progress: &Progress<'_>) -> String {
     match progress {
-        Progress::Started(scenario, namespace) => println!("  {} in {namespace}", scenario.name),
-        Progress::StepPassed(step, time) => println!("    {} ({})", step.name, seconds(*time)),
-        Progress::StepFailed(step) => println!("    {} FAILED", step.name),
-        Progress::StepStarted(_) => {}
+        Progress::Started(scenario, namespace) => format!("  {} in {namespace}\n", scenario.name),
+        Progress::StepPassed(step, time) => format!("    {} ({})\n", step.name, seconds(*time)),
+        Progress::StepFailed(step) => format!("    {} FAILED\n", step.name),
+        Progress::StepStarted(_) => String::new(),
     }
 }
 
@@ -92,8 +112,7 @@ fn seconds(time: Duration) -> String {
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // Scenarios take turns anyway; one thread keeps their lines together.
-    arguments.test_threads = Some(1);
+    arguments.test_threads.get_or_insert(SIDE_BY_SIDE);
     let assets = Assets::from_environment().unwrap_or_else(|error| stop(&error.to_string()));
     let versions = assets.versions().unwrap_or_else(|error| stop(&error.to_string()));
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
@@ -112,7 +131,7 @@ fn main() {
     let runtime = Runtime::new().expect("threads and timers are available");
     let pool = Arc::new(Pool {
         runtime,
-        shared: Mutex::new(BTreeMap::new()),
+        free: Mutex::new(BTreeMap::new()),
     });
     let trials = scenarios
         .into_iter()

@@ -15,30 +15,34 @@ use tokio::process::{Child, ChildStderr, Command};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The files and arguments of one waiting container.
-pub struct Place {
+pub(crate) struct Place {
     directory: tempfile::TempDir,
 }
 
 impl Place {
     /// What the kubelet would mount for a pod of this namespace and gang, and a kubeconfig.
-    pub fn new(namespace: &str, gang: &str, kubeconfig: &str) -> Self {
+    pub(crate) fn new(namespace: &str, gang: &str, kubeconfig: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        for (file, text) in [("namespace", namespace), ("podgangname", gang), ("kubeconfig", kubeconfig)] {
+        for (file, text) in [
+            ("namespace", namespace),
+            ("podgangname", gang),
+            ("kubeconfig", kubeconfig),
+        ] {
             std::fs::write(directory.path().join(file), text).unwrap();
         }
         Self { directory }
     }
 
-    pub fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("kubeconfig")
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
     /// Starts it with the arguments of the container.
-    pub fn start(&self, arguments: &[String]) -> Waiting {
+    pub(crate) fn start(&self, arguments: &[String]) -> Waiting {
         let mut child = Command::new(env!("CARGO_BIN_EXE_coppice"))
             .arg("initc")
             .args(arguments)
@@ -57,14 +61,14 @@ impl Place {
 }
 
 /// A running `coppice initc`.
-pub struct Waiting {
+pub(crate) struct Waiting {
     child: Child,
     lines: Lines<BufReader<ChildStderr>>,
 }
 
 impl Waiting {
     /// Waits for a line with this text; returns the lines before it.
-    pub async fn says(&mut self, text: &str) -> Vec<String> {
+    pub(crate) async fn says(&mut self, text: &str) -> Vec<String> {
         let mut before = Vec::new();
         let reading = async {
             while let Some(line) = self.lines.next_line().await.unwrap() {
@@ -81,7 +85,7 @@ impl Waiting {
     }
 
     /// Waits for its end; returns the code and the lines not read yet.
-    pub async fn ends(mut self) -> (Option<i32>, Vec<String>) {
+    pub(crate) async fn ends(mut self) -> (Option<i32>, Vec<String>) {
         let mut rest = Vec::new();
         let reading = async {
             while let Some(line) = self.lines.next_line().await.unwrap() {
@@ -93,7 +97,7 @@ impl Waiting {
         (code.unwrap_or_else(|_| panic!("it does not end")), rest)
     }
 
-    pub async fn terminate(&self) {
+    pub(crate) async fn terminate(&self) {
         let id = self.child.id().unwrap().to_string();
         let sent = Command::new("kill").args(["-TERM", &id]).status().await.unwrap();
         assert!(sent.success());
@@ -101,8 +105,10 @@ impl Waiting {
 }
 
 /// Makes a pod ready, as its kubelet would.
-pub async fn make_ready(pods: &Api<Pod>, name: &str) {
+pub(crate) async fn make_ready(pods: &Api<Pod>, name: &str) {
     let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
     let parameters = PatchParams::default();
-    pods.patch_status(name, &parameters, &Patch::Merge(ready)).await.unwrap();
+    pods.patch_status(name, &parameters, &Patch::Merge(ready))
+        .await
+        .unwrap();
 }

@@ -21,7 +21,7 @@ use super::parse::{FileError, parse_manifests};
 use super::target::{KindName, Target};
 
 /// How long a step may take unless it says otherwise.
-const DEFAULT_WITHIN: Duration = Duration::from_secs(60);
+const DEFAULT_WITHIN: Duration = Duration::from_secs(180);
 
 pub(super) struct Converter<'a> {
     pub(super) file: &'a Path,

@@ -27,9 +27,11 @@ pub struct OperatorNeeds {
 }
 
 impl OperatorNeeds {
-    fn options(self) -> Options {
+    /// Options of the operator that is started as the `version`th one. Everything that comes with a version differs.
+    fn options(self, version: u32) -> Options {
         Options {
             settings: Settings {
+                waiter_image: format!("registry.example/coppice:{version}"),
                 terminate_when_all_lost: self.terminate_when_all_lost,
                 topology_aware: self.topology_aware,
                 ..Settings::default()
@@ -75,11 +77,16 @@ impl OperatorUnderTest for Companion {
     }
 }
 
-/// The operator in this process.
+struct Running {
+    operator: Option<Operator>,
+    version: u32,
+}
+
+/// The operator in this process. Each restart is an upgrade: the next one has a newer version.
 pub struct InProcessOperator {
     client: Client,
     needs: OperatorNeeds,
-    running: Mutex<Option<Operator>>,
+    running: Mutex<Running>,
 }
 
 impl InProcessOperator {
@@ -88,17 +95,18 @@ impl InProcessOperator {
         install(client.clone(), &InstallOptions::default(), |_| {})
             .await
             .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
-        let operator = Operator::start(client.clone(), needs.options()).await;
+        let version = 1;
+        let operator = Some(Operator::start(client.clone(), needs.options(version)).await);
         Ok(Self {
             client,
             needs,
-            running: Mutex::new(Some(operator)),
+            running: Mutex::new(Running { operator, version }),
         })
     }
 
     /// Stops it.
     pub async fn stop(&self) {
-        if let Some(operator) = self.running.lock().await.take() {
+        if let Some(operator) = self.running.lock().await.operator.take() {
             operator.stop().await;
         }
     }
@@ -108,10 +116,12 @@ impl InProcessOperator {
 impl OperatorUnderTest for InProcessOperator {
     async fn restart(&self) -> Result<(), EnvironmentError> {
         let mut running = self.running.lock().await;
-        if let Some(operator) = running.take() {
+        if let Some(operator) = running.operator.take() {
             operator.stop().await;
         }
-        *running = Some(Operator::start(self.client.clone(), self.needs.options()).await);
+        running.version += 1;
+        let options = self.needs.options(running.version);
+        running.operator = Some(Operator::start(self.client.clone(), options).await);
         Ok(())
     }
 }
