@@ -25,6 +25,14 @@ impl Cluster {
         layers::client(config, options).context("the kubeconfig cannot be used")
     }
 
+    /// A client, and the namespace of its context.
+    pub(crate) async fn client_and_namespace(&self, options: &layers::Options) -> Result<(Client, String)> {
+        let config = self.config().await?;
+        let namespace = config.default_namespace.clone();
+        let client = layers::client(config, options).context("the kubeconfig cannot be used")?;
+        Ok((client, namespace))
+    }
+
     async fn config(&self) -> Result<Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),

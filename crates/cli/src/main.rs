@@ -5,11 +5,16 @@ mod client;
 mod crds;
 mod demo;
 mod embedded;
+mod gather;
+mod get;
 mod initc;
 mod lint;
 mod manifests;
 mod operator;
+mod output;
+mod status;
 mod up;
+mod view;
 
 use std::process::ExitCode;
 
@@ -33,6 +38,10 @@ enum Command {
     Demo(demo::Demo),
     /// Start an embedded cluster with simulated nodes and the operator, for use with kubectl
     Up(up::Up),
+    /// Show a set as a tree of replicas, groups, cliques and pods; without a name, all sets
+    Get(get::Get),
+    /// Say whether a set is ready, in one line and by the exit code
+    Status(status::Status),
     /// Print or install the CustomResourceDefinitions
     Crds(crds::Crds),
     /// Check manifests as admission would, without a cluster
@@ -65,6 +74,8 @@ async fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Demo(demo) => demo.run().await,
         Command::Up(up) => up.run().await,
+        Command::Get(get) => get.run().await,
+        Command::Status(status) => status.run().await,
         Command::Crds(crds) => crds.run().await,
         Command::Lint(lint) => lint.run(),
         Command::Operator(operator) => operator.run().await,

@@ -1,0 +1,161 @@
+//! Reads what belongs to a set, once or for as long as somebody looks.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+
+use anyhow::{Context, Result, bail};
+use coppice_api::names::labels;
+use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, ListParams};
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use crate::view::build::Objects;
+
+/// The set of a name; when there is none, says which ones there are.
+pub(crate) async fn set(client: &Client, namespace: &str, name: &str) -> Result<PodCliqueSet> {
+    let sets: Api<PodCliqueSet> = Api::namespaced(client.clone(), namespace);
+    if let Some(set) = sets.get_opt(name).await.map_err(explained)? {
+        return Ok(set);
+    }
+    let others = sets.list(&ListParams::default()).await?;
+    let names: Vec<String> = others.items.iter().map(ResourceExt::name_any).collect();
+    if names.is_empty() {
+        bail!("namespace {namespace} has no PodCliqueSet {name}, nor any other; list all with: coppice get -A");
+    }
+    bail!(
+        "namespace {namespace} has no PodCliqueSet {name}; it has: {}",
+        names.join(", ")
+    )
+}
+
+/// The sets of one namespace or of all, by name.
+pub(crate) async fn sets(api: Api<PodCliqueSet>, parameters: &ListParams) -> Result<Vec<PodCliqueSet>> {
+    let mut sets = list(api, parameters).await?;
+    sets.sort_by_key(|set| (set.namespace(), set.name_any()));
+    Ok(sets)
+}
+
+/// All objects of a set.
+pub(crate) async fn objects(client: &Client, namespace: &str, set: &str) -> Result<Objects> {
+    let ours = ListParams::default().labels(&format!("{}={set}", labels::PART_OF));
+    let all = ListParams::default();
+    let (cliques, groups, gangs, pods) = futures::try_join!(
+        list::<PodClique>(Api::namespaced(client.clone(), namespace), &ours),
+        list::<PodCliqueScalingGroup>(Api::namespaced(client.clone(), namespace), &ours),
+        list::<PodGang>(Api::namespaced(client.clone(), namespace), &ours),
+        list::<Pod>(Api::namespaced(client.clone(), namespace), &ours),
+    )?;
+    // Whoever may look at a set may not be allowed to see nodes: the tree is then drawn without places.
+    let nodes = list::<Node>(Api::all(client.clone()), &all).await.unwrap_or_default();
+    let topologies = list::<ClusterTopologyBinding>(Api::all(client.clone()), &all)
+        .await
+        .unwrap_or_default();
+    Ok(Objects {
+        cliques,
+        groups,
+        gangs,
+        pods,
+        nodes: by_name(nodes),
+        topologies,
+    })
+}
+
+fn by_name(nodes: Vec<Node>) -> BTreeMap<String, Node> {
+    nodes.into_iter().map(|node| (node.name_any(), node)).collect()
+}
+
+async fn list<K>(api: Api<K>, parameters: &ListParams) -> Result<Vec<K>>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    Ok(api.list(parameters).await.map_err(explained)?.items)
+}
+
+/// Tells what to do about the errors that people meet first.
+fn explained(error: kube::Error) -> anyhow::Error {
+    let hint = match &error {
+        kube::Error::Api(status) if status.code == 404 => {
+            "the CRDs are not installed; install them with: coppice crds install"
+        }
+        kube::Error::Api(status) if status.code == 403 => "ask for the right to read PodCliqueSets and pods",
+        kube::Error::Api(_) => return error.into(),
+        _ => "is the cluster up? Start an embedded one with: coppice up",
+    };
+    anyhow::Error::new(error).context(hint)
+}
+
+/// A set and its objects, kept in step with the cluster.
+pub(crate) struct Live {
+    sets: Store<PodCliqueSet>,
+    cliques: Store<PodClique>,
+    groups: Store<PodCliqueScalingGroup>,
+    gangs: Store<PodGang>,
+    pods: Store<Pod>,
+    nodes: BTreeMap<String, Node>,
+    topologies: Vec<ClusterTopologyBinding>,
+}
+
+/// Something changed.
+pub(crate) type Changes = Pin<Box<dyn Stream<Item = Result<()>> + Send>>;
+
+impl Live {
+    /// Begins to watch; the stream yields whenever something changed.
+    pub(crate) async fn follow(client: &Client, namespace: &str, set: &str) -> Result<(Self, Changes)> {
+        let first = objects(client, namespace, set).await?;
+        let named = watcher::Config::default().fields(&format!("metadata.name={set}"));
+        let ours = watcher::Config::default().labels(&format!("{}={set}", labels::PART_OF));
+        let (sets, one) = follow(Api::namespaced(client.clone(), namespace), named);
+        let (cliques, two) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
+        let (groups, three) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
+        let (gangs, four) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
+        let (pods, five) = follow(Api::namespaced(client.clone(), namespace), ours);
+        let live = Self {
+            sets,
+            cliques,
+            groups,
+            gangs,
+            pods,
+            nodes: first.nodes,
+            topologies: first.topologies,
+        };
+        Ok((live, stream::select_all([one, two, three, four, five]).boxed()))
+    }
+
+    /// What is known now; nothing before the set itself was seen.
+    pub(crate) fn now(&self) -> Option<(PodCliqueSet, Objects)> {
+        let set = self.sets.state().first().map(|set| set.as_ref().clone())?;
+        let objects = Objects {
+            cliques: state(&self.cliques),
+            groups: state(&self.groups),
+            gangs: state(&self.gangs),
+            pods: state(&self.pods),
+            nodes: self.nodes.clone(),
+            topologies: self.topologies.clone(),
+        };
+        Some((set, objects))
+    }
+}
+
+fn state<K>(store: &Store<K>) -> Vec<K>
+where
+    K: kube::Resource + Clone + 'static,
+    K::DynamicType: Eq + std::hash::Hash + Clone,
+{
+    store.state().iter().map(|object| object.as_ref().clone()).collect()
+}
+
+fn follow<K>(api: Api<K>, config: watcher::Config) -> (Store<K>, Changes)
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let (store, writer) = reflector::store();
+    let changes = reflector::reflector(writer, watcher(api, config))
+        .default_backoff()
+        .map(|event| event.map(drop).context("the watch failed"));
+    (store, changes.boxed())
+}

@@ -1,0 +1,355 @@
+//! Builds the view of a set from its objects.
+//!
+//! Objects are told apart by labels and owners. An object that should exist and does not is shown with nothing in it, so
+//! a set that has just been applied already has its whole shape.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coppice_api::names::object_names::ReplicaName;
+use coppice_api::names::parsing::parse_index;
+use coppice_api::names::{annotations, labels};
+use coppice_api::types::{
+    ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueSetStatus, PodGang,
+};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Resource, ResourceExt};
+
+use super::{
+    API_VERSION, CliqueView, CopyView, Count, GangView, GroupView, PodView, ReplicaView, SetState, SetView, UpdateView,
+    pod_state,
+};
+
+/// What a view is built from.
+#[derive(Default)]
+pub(crate) struct Objects {
+    pub(crate) cliques: Vec<PodClique>,
+    pub(crate) groups: Vec<PodCliqueScalingGroup>,
+    pub(crate) gangs: Vec<PodGang>,
+    pub(crate) pods: Vec<Pod>,
+    /// Empty where nodes may not be read; places are left out then.
+    pub(crate) nodes: BTreeMap<String, Node>,
+    pub(crate) topologies: Vec<ClusterTopologyBinding>,
+}
+
+/// The view of a set.
+pub(crate) fn set_view(set: &PodCliqueSet, objects: &Objects) -> SetView {
+    let name = set.name_any();
+    let indices: BTreeSet<u32> = (0..u32::try_from(set.spec.replicas).unwrap_or(0))
+        .chain(objects.cliques.iter().filter_map(replica_index))
+        .collect();
+    let replicas: Vec<ReplicaView> = indices
+        .into_iter()
+        .map(|index| replica_view(set, index, objects))
+        .collect();
+    let (mut pods, mut gpus) = (Count::default(), Count::default());
+    for clique in replicas.iter().flat_map(cliques_of) {
+        pods.add(clique.count);
+    }
+    for pod in &objects.pods {
+        gpus.add(gpus_of(pod));
+    }
+    let empty = PodCliqueSetStatus::default();
+    let status = set.status.as_ref().unwrap_or(&empty);
+    let (state, message) = set_state(set, status);
+    SetView {
+        api_version: API_VERSION,
+        kind: "SetView",
+        namespace: set.namespace().unwrap_or_default(),
+        name,
+        state,
+        message,
+        desired_replicas: set.spec.replicas,
+        available_replicas: status.available_replicas,
+        updated_replicas: status.updated_replicas,
+        pods,
+        gpus,
+        update: update_view(status),
+        errors: status
+            .last_errors
+            .iter()
+            .map(|error| error.description.clone())
+            .collect(),
+        replicas,
+    }
+}
+
+fn cliques_of(replica: &ReplicaView) -> impl Iterator<Item = &CliqueView> {
+    let copies = replica.groups.iter().flat_map(|group| &group.copies);
+    replica.cliques.iter().chain(copies.flat_map(|copy| &copy.cliques))
+}
+
+fn set_state(set: &PodCliqueSet, status: &PodCliqueSetStatus) -> (SetState, Option<String>) {
+    let find = |kind: &str| status.conditions.iter().find(|condition| condition.type_ == kind);
+    let message = |condition: Option<&Condition>| condition.map(|condition| condition.message.clone());
+    if set.metadata.deletion_timestamp.is_some() {
+        return (SetState::Deleting, None);
+    }
+    if let Some(degraded) = find("Degraded").filter(|condition| condition.status == "True") {
+        return (SetState::Degraded, message(Some(degraded)));
+    }
+    if update_view(status).is_some() {
+        return (SetState::Updating, message(find("Progressing")));
+    }
+    let seen = status.observed_generation == set.metadata.generation;
+    match find("Ready") {
+        Some(ready) if ready.status == "True" && seen => (SetState::Ready, None),
+        ready => (SetState::Progressing, message(ready)),
+    }
+}
+
+fn update_view(status: &PodCliqueSetStatus) -> Option<UpdateView> {
+    let progress = status.update_progress.as_ref()?;
+    if progress.update_ended_at.is_some() || progress.update_started_at.is_none() {
+        return None;
+    }
+    let current = progress.currently_updating.iter();
+    Some(UpdateView {
+        updated_cliques: progress.updated_pod_cliques_count,
+        total_cliques: progress.total_pod_cliques_count,
+        updated_groups: progress.updated_pod_clique_scaling_groups_count,
+        total_groups: progress.total_pod_clique_scaling_groups_count,
+        current_replicas: current.map(|replica| replica.replica_index).collect(),
+    })
+}
+
+fn replica_view(set: &PodCliqueSet, index: u32, objects: &Objects) -> ReplicaView {
+    let name = set.name_any();
+    let template = &set.spec.template;
+    let in_groups: BTreeSet<&str> = template
+        .pod_clique_scaling_groups
+        .iter()
+        .flat_map(|group| group.clique_names.iter().map(String::as_str))
+        .collect();
+    let cliques = template
+        .cliques
+        .iter()
+        .filter(|clique| !in_groups.contains(clique.name.as_str()))
+        .map(|clique| {
+            let object = ReplicaName::new(&name, index).clique_name(&clique.name);
+            clique_view(
+                &clique.name,
+                &object,
+                clique.spec.replicas,
+                clique.spec.min_available,
+                objects,
+            )
+        })
+        .collect();
+    let groups = template.pod_clique_scaling_groups.iter();
+    ReplicaView {
+        index,
+        gangs: gangs_of(index, objects),
+        cliques,
+        groups: groups.map(|config| group_view(set, index, config, objects)).collect(),
+    }
+}
+
+fn group_view(
+    set: &PodCliqueSet,
+    replica: u32,
+    config: &coppice_api::types::PodCliqueScalingGroupConfig,
+    objects: &Objects,
+) -> GroupView {
+    let name = set.name_any();
+    let group = ReplicaName::new(&name, replica).scaling_group(&config.name);
+    let object = group.to_string();
+    let live = objects.groups.iter().find(|group| group.name_any() == object);
+    let desired = live.map_or_else(|| config.replicas.unwrap_or(1), |group| group.spec.replicas);
+    let status = live.and_then(|group| group.status.as_ref());
+    let members: Vec<&PodClique> = objects
+        .cliques
+        .iter()
+        .filter(|clique| clique.labels().get(labels::SCALING_GROUP) == Some(&object))
+        .collect();
+    let indices: BTreeSet<u32> = (0..u32::try_from(desired).unwrap_or(0))
+        .chain(members.iter().filter_map(|clique| copy_index(*clique)))
+        .collect();
+    let copies = indices.into_iter().map(|index| {
+        let of_copy: Vec<&&PodClique> = members
+            .iter()
+            .filter(|clique| copy_index(**clique) == Some(index))
+            .collect();
+        let gang = of_copy
+            .iter()
+            .find_map(|clique| clique.labels().get(labels::POD_GANG).cloned());
+        let cliques = config.clique_names.iter().map(|clique| {
+            let object = group.clique_name(index, clique);
+            let template = set
+                .spec
+                .template
+                .cliques
+                .iter()
+                .find(|template| template.name == *clique);
+            let replicas = template.map_or(1, |template| template.spec.replicas);
+            clique_view(
+                clique,
+                &object,
+                replicas,
+                template.and_then(|template| template.spec.min_available),
+                objects,
+            )
+        });
+        CopyView {
+            index,
+            gang,
+            cliques: cliques.collect(),
+        }
+    });
+    GroupView {
+        name: config.name.clone(),
+        desired,
+        available: status.map_or(0, |status| status.available_replicas),
+        min_available: config.min_available.unwrap_or(1),
+        copies: copies.collect(),
+        object,
+    }
+}
+
+fn clique_view(name: &str, object: &str, replicas: i32, min_available: Option<i32>, objects: &Objects) -> CliqueView {
+    let live = objects.cliques.iter().find(|clique| clique.name_any() == object);
+    let revision = live.and_then(|clique| clique.labels().get(labels::POD_TEMPLATE_HASH));
+    let mut pods: Vec<PodView> = objects
+        .pods
+        .iter()
+        .filter(|pod| pod.labels().get(labels::POD_CLIQUE).map(String::as_str) == Some(object))
+        .map(|pod| pod_view(pod, revision))
+        .collect();
+    pods.sort_by(|one, other| (one.index, &one.name).cmp(&(other.index, &other.name)));
+    let serving = pods.iter().filter(|pod| pod.state != pod_state::PodState::Terminating);
+    let mut count = Count {
+        desired: i64::from(live.map_or(replicas, |clique| clique.spec.replicas)),
+        ..Count::default()
+    };
+    for pod in serving {
+        count.scheduled += i64::from(pod.node.is_some());
+        count.ready += i64::from(pod.state == pod_state::PodState::Ready);
+    }
+    CliqueView {
+        name: name.to_owned(),
+        object: object.to_owned(),
+        min_available: min_available.unwrap_or(replicas),
+        count,
+        outdated: pods.iter().map(|pod| i64::from(pod.outdated)).sum(),
+        pods,
+    }
+}
+
+fn pod_view(pod: &Pod, revision: Option<&String>) -> PodView {
+    let (state, reason) = pod_state::of(pod);
+    let own = pod.labels().get(labels::POD_TEMPLATE_HASH);
+    let statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    PodView {
+        name: pod.name_any(),
+        index: pod.labels().get(labels::POD_INDEX).and_then(|index| parse_index(index)),
+        state,
+        reason,
+        node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+        outdated: matches!((own, revision), (Some(own), Some(revision)) if own != revision),
+        restarts: statuses.map(|status| status.restart_count).sum(),
+    }
+}
+
+fn gangs_of(replica: u32, objects: &Objects) -> Vec<GangView> {
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for clique in objects
+        .cliques
+        .iter()
+        .filter(|clique| replica_index(*clique) == Some(replica))
+    {
+        names.extend(clique.labels().get(labels::POD_GANG).map(String::as_str));
+    }
+    let gangs = objects
+        .gangs
+        .iter()
+        .filter(|gang| names.contains(gang.name_any().as_str()));
+    let mut views: Vec<GangView> = gangs.map(|gang| gang_view(gang, objects)).collect();
+    views.sort_by(|one, other| one.name.cmp(&other.name));
+    views
+}
+
+fn gang_view(gang: &PodGang, objects: &Objects) -> GangView {
+    let name = gang.name_any();
+    let status = gang.status.as_ref();
+    let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let waiting = ["Scheduled", "Ready"].iter().find_map(|kind| {
+        let condition = conditions.iter().find(|condition| condition.type_ == **kind)?;
+        (condition.status != "True").then(|| format!("{}: {}", condition.reason, condition.message))
+    });
+    GangView {
+        phase: status.map_or_else(|| "Pending".to_owned(), |status| status.phase.as_str().to_owned()),
+        placement_score: status.and_then(|status| status.placement_score),
+        place: place_of(&name, gang, objects),
+        waiting,
+        name,
+    }
+}
+
+/// The narrowest level of its topology in which all placed pods of a gang are.
+fn place_of(name: &str, gang: &PodGang, objects: &Objects) -> Option<String> {
+    let named = gang.annotations().get(annotations::TOPOLOGY_NAME);
+    let topology = match named {
+        Some(named) => objects
+            .topologies
+            .iter()
+            .find(|topology| topology.name_any() == *named)?,
+        // Nobody asked for packing; with a single topology its levels are still worth knowing.
+        None => match objects.topologies.as_slice() {
+            [only] => only,
+            _ => return None,
+        },
+    };
+    let nodes: BTreeSet<&str> = objects
+        .pods
+        .iter()
+        .filter(|pod| pod.labels().get(labels::POD_GANG).map(String::as_str) == Some(name))
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+        .filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref())
+        .collect();
+    let nodes: Vec<&Node> = nodes.into_iter().filter_map(|node| objects.nodes.get(node)).collect();
+    let (first, others) = nodes.split_first()?;
+    topology.spec.levels.iter().rev().find_map(|level| {
+        let value = first.labels().get(&level.key)?;
+        let shared = others.iter().all(|node| node.labels().get(&level.key) == Some(value));
+        shared.then(|| format!("{} {value}", level.domain))
+    })
+}
+
+fn gpus_of(pod: &Pod) -> Count {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Count::default();
+    }
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let amounts = containers
+        .filter_map(|container| container.resources.as_ref())
+        .flat_map(|resources| {
+            // Extended resources are not overcommitted: limits and requests are equal, and either may be left out.
+            let named = resources.limits.as_ref().or(resources.requests.as_ref());
+            named.into_iter().flatten().filter(|(name, _)| name.ends_with("/gpu"))
+        });
+    let desired: i64 = amounts.filter_map(|(_, amount)| amount.0.parse::<i64>().ok()).sum();
+    let placed = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let ready = pod_state::of(pod).0 == pod_state::PodState::Ready;
+    Count {
+        desired,
+        scheduled: if placed { desired } else { 0 },
+        ready: if ready { desired } else { 0 },
+    }
+}
+
+fn replica_index(object: &impl Resource) -> Option<u32> {
+    object
+        .labels()
+        .get(labels::SET_REPLICA_INDEX)
+        .and_then(|index| parse_index(index))
+}
+
+fn copy_index(object: &impl Resource) -> Option<u32> {
+    object
+        .labels()
+        .get(labels::SCALING_GROUP_REPLICA_INDEX)
+        .and_then(|index| parse_index(index))
+}
