@@ -4,7 +4,7 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 
-.PHONY: help demo test e2e bench lint fmt control-plane deny
+.PHONY: help demo test e2e bench lint fmt control-plane deny install-manifest static-binary image
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,15 @@ fmt: toolchain ## format all code
 
 control-plane: ## build the real control plane binaries into the cache and print where they are
 	@./hack/build-control-plane.sh
+
+install-manifest: ## render deploy/install.yaml from the chart (builds helm once from source)
+	./hack/render-install.sh
+
+static-binary: toolchain ## dist/coppice: a static release binary
+	./hack/build-static-binary.sh
+
+image: static-binary ## dist/coppice-image.tar: an OCI image of the static binary, without Docker
+	./hack/build-image.sh
 
 .PHONY: toolchain
 toolchain:

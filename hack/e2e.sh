@@ -18,6 +18,8 @@ else
   echo "e2e: no client-go informers here (why: see above); kube-rs's watchers take their place in real_informer"
 fi
 
+./hack/render-install.sh --check
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # Every package that declares the feature, found in the manifests so that a new one is never forgotten.

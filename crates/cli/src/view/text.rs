@@ -182,7 +182,11 @@ fn group_branch(group: &GroupView, width: usize, style: Style) -> Branch {
 
 fn copy_branch(copy: &CopyView, style: Style) -> Branch {
     let width = copy.cliques.iter().map(|clique| clique.name.len()).max().unwrap_or(0);
-    let gang = copy.gang.as_ref().map(|gang| format!("  gang {gang}")).unwrap_or_default();
+    let gang = copy
+        .gang
+        .as_ref()
+        .map(|gang| format!("  gang {gang}"))
+        .unwrap_or_default();
     Branch {
         line: format!("copy {}{gang}", copy.index),
         below: copy
