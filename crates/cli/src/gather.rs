@@ -19,7 +19,7 @@ use crate::view::build::Objects;
 /// The set of a name; when there is none, says which ones there are.
 pub(crate) async fn set(client: &Client, namespace: &str, name: &str) -> Result<PodCliqueSet> {
     let sets: Api<PodCliqueSet> = Api::namespaced(client.clone(), namespace);
-    if let Some(set) = sets.get_opt(name).await.map_err(explained)? {
+    if let Some(set) = get(&sets, name).await? {
         return Ok(set);
     }
     let others = sets.list(&ListParams::default()).await?;
@@ -31,6 +31,14 @@ pub(crate) async fn set(client: &Client, namespace: &str, name: &str) -> Result<
         "namespace {namespace} has no PodCliqueSet {name}; it has: {}",
         names.join(", ")
     )
+}
+
+/// The object of a name, if there is one.
+pub(crate) async fn get<K>(api: &Api<K>, name: &str) -> Result<Option<K>>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    api.get_opt(name).await.map_err(explained)
 }
 
 /// The sets of one namespace or of all, by name.
@@ -69,7 +77,8 @@ fn by_name(nodes: Vec<Node>) -> BTreeMap<String, Node> {
     nodes.into_iter().map(|node| (node.name_any(), node)).collect()
 }
 
-async fn list<K>(api: Api<K>, parameters: &ListParams) -> Result<Vec<K>>
+/// All objects of a kind that match.
+pub(crate) async fn list<K>(api: Api<K>, parameters: &ListParams) -> Result<Vec<K>>
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
 {

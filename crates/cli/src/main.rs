@@ -12,6 +12,7 @@ mod lint;
 mod manifests;
 mod operator;
 mod output;
+mod plan;
 mod status;
 mod up;
 mod view;
@@ -42,6 +43,8 @@ enum Command {
     Get(get::Get),
     /// Say whether a set is ready, in one line and by the exit code
     Status(status::Status),
+    /// Show what applying manifests would do: what changes, which pods are replaced, in which steps
+    Plan(plan::Plan),
     /// Print or install the CustomResourceDefinitions
     Crds(crds::Crds),
     /// Check manifests as admission would, without a cluster
@@ -76,6 +79,7 @@ async fn main() -> ExitCode {
         Command::Up(up) => up.run().await,
         Command::Get(get) => get.run().await,
         Command::Status(status) => status.run().await,
+        Command::Plan(plan) => plan.run().await,
         Command::Crds(crds) => crds.run().await,
         Command::Lint(lint) => lint.run(),
         Command::Operator(operator) => operator.run().await,
