@@ -81,12 +81,9 @@ pub(super) async fn rehearse(current: &PodCliqueSet, wanted: &PodCliqueSet, size
     .await
     .context("starting the embedded cluster of the rehearsal")?;
     let running = run(&embedded.client, current, wanted, sizes);
-    let result = match tokio::time::timeout(PATIENCE, running).await {
-        Ok(result) => result,
-        Err(_) => bail!("the rehearsal did not end within {PATIENCE:?}; --no-rehearsal leaves it out"),
-    };
+    let result = tokio::time::timeout(PATIENCE, running).await;
     embedded.stop().await;
-    result
+    result.with_context(|| format!("the rehearsal did not end within {PATIENCE:?}; --no-rehearsal leaves it out"))?
 }
 
 async fn run(client: &Client, current: &PodCliqueSet, wanted: &PodCliqueSet, sizes: &Sizes) -> Result<Rehearsal> {
