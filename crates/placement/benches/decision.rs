@@ -1,10 +1,16 @@
-//! How long one decision takes, against the number of nodes.
+//! How long one decision takes, against the number of nodes and of pods, and how much memory it needs.
 //!
-//! Clusters are blocks of ten racks of twenty hosts with eight GPUs, twenty pods bound on every host, and a random part of
-//! the GPUs taken. The gang has 256 pods: 28 replicas of nine eight-GPU pods, each replica in one rack, the whole in as few
+//! Clusters are blocks of ten racks of twenty hosts with eight GPUs, up to twenty pods bound on every host, and a random part
+//! of the GPUs taken. The gang has 256 pods: 28 replicas of nine eight-GPU pods, each replica in one rack, the whole in as few
 //! blocks as possible, and four routers. The hopeless gangs ask for the same with too many replicas, with too many pods per
-//! rack, and with parts that fit alone but not together. The adversarial row is made to exhaust its budget. Preemption is
-//! measured three times only: it clears a whole rack of gangs of one, the most units there can be.
+//! rack, and with parts that fit alone but not together. The adversarial row is made to exhaust its budget.
+//!
+//! For preemption every pod is a gang of one, the most units there can be, and no rack is idle; the index of running gangs is
+//! kept between questions as a scheduler would, and its own cost is printed.
+//!
+//! Times are those of the thread on a processor, so that a busy machine does not count against a decision.
+//!
+//! The last lines compare the largest cluster with what the project promises and draw the cost as a curve.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -14,16 +20,24 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use coppice_placement::preempt::{Running, RunningGroup, RunningPod, Verdict, preempt};
+use coppice_placement::preempt::{Incumbents, Running, RunningGroup, RunningPod, Verdict, preempt_among};
+use coppice_placement::topology::DomainId;
 use coppice_placement::{ClusterState, Gang, GroupConfig, Options, Outcome, Pack, plan};
+use rustix::time::{ClockId, clock_gettime};
 use support::Random;
 use support::cluster::{BLOCK, RACK, cluster, demands, gang, group};
 
+/// How long this thread has been on a processor.
+fn spent() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
+}
+
 const ROUNDS: usize = 200;
 
-fn loaded(blocks: usize, random: &mut Random) -> ClusterState {
+fn loaded(blocks: usize, per_host: usize, random: &mut Random) -> ClusterState {
     let mut state = cluster(blocks, 10, 20, 8);
     let mut small = demands(0);
     small.requests.insert("cpu".into(), 500);
@@ -35,7 +49,7 @@ fn loaded(blocks: usize, random: &mut Random) -> ClusterState {
             let busy = random.below(10);
             for host in 0..20 {
                 let node = format!("b{block}-r{rack}-h{host}");
-                for pod in 0..20 {
+                for pod in 0..per_host {
                     let shape = if pod == 0 && random.below(20) < busy {
                         gpus[random.below(8) as usize]
                     } else {
@@ -98,42 +112,50 @@ fn adversarial(state: &mut ClusterState, random: &mut Random) -> Gang {
     gang("adversarial", Pack::required(BLOCK), groups)
 }
 
-/// A whole rack for a gang of high priority, every pod in the cluster being a gang of one with low priority.
-fn evictions(state: &mut ClusterState) -> Measured {
+/// No host is idle any more: whoever has all his GPUs gets a pod that takes some.
+fn crowd(state: &mut ClusterState, random: &mut Random) {
     let eight = state.shape(&demands(8));
-    let mut wanted = gang(
-        "urgent",
-        Pack::required(RACK),
-        vec![group("worker", eight, 20, 20, Pack::none())],
-    );
-    wanted.priority = 10;
-    let running: Vec<Running> = state
-        .pods()
-        .enumerate()
-        .map(|(at, (name, _))| Running {
-            name: name.to_owned(),
-            priority: (at % 3) as i32,
-            base: None,
-            sequence: at as u64,
-            protected: false,
-            groups: vec![RunningGroup {
-                floor: 1,
-                pods: vec![RunningPod {
-                    name: name.to_owned(),
-                    guarded: false,
-                }],
+    let gpus: Vec<_> = (1..=8).map(|count| state.shape(&demands(count))).collect();
+    let nodes = state.view(0).nodes_in(DomainId::ROOT).to_vec();
+    for node in nodes {
+        if state.room(node, eight) > 0 {
+            let name = state.node(node).name.clone();
+            let shape = gpus[random.below(8) as usize];
+            state.add_pod(&format!("{name}-guest"), &name, shape).unwrap();
+        }
+    }
+}
+
+fn alone(at: usize, name: &str) -> Running {
+    Running {
+        name: name.to_owned(),
+        priority: (at % 3) as i32,
+        base: None,
+        sequence: at as u64,
+        protected: false,
+        groups: vec![RunningGroup {
+            floor: 1,
+            pods: vec![RunningPod {
+                name: name.to_owned(),
+                guarded: false,
             }],
-        })
-        .collect();
+        }],
+    }
+}
+
+/// Room for a gang of high priority, every pod in the cluster being a gang of one with low priority.
+fn evictions(state: &mut ClusterState, incumbents: &Incumbents, wanted: &Gang, rounds: usize) -> Measured {
+    let mut urgent = wanted.clone();
+    urgent.priority = 10;
     let mut measured = Measured::default();
     let options = Options {
         budget: 20_000_000,
         ..Options::default()
     };
-    for _ in 0..3 {
-        let start = Instant::now();
-        let verdict = preempt(state, &wanted, &running, &options);
-        measured.times.push(start.elapsed());
+    for _ in 0..rounds {
+        let start = spent();
+        let verdict = preempt_among(state, &urgent, incumbents, &options);
+        measured.times.push(spent() - start);
         let at = match verdict {
             Verdict::Possible(_) => 0,
             Verdict::Impossible => 1,
@@ -143,6 +165,40 @@ fn evictions(state: &mut ClusterState) -> Measured {
     }
     measured.times.sort_unstable();
     measured
+}
+
+fn preemption(blocks: usize, state: &mut ClusterState, random: &mut Random) {
+    let nodes = blocks * 200;
+    crowd(state, random);
+    let pods: Vec<String> = state.pods().map(|(name, _)| name.to_owned()).collect();
+    let running: Vec<Running> = pods.iter().enumerate().map(|(at, name)| alone(at, name)).collect();
+    let start = spent();
+    let mut incumbents = Incumbents::new(state, &running);
+    let built = spent() - start;
+    let start = spent();
+    let changes = running.len().min(2_000);
+    for gang in running.iter().take(changes) {
+        incumbents.put(state, gang.clone());
+    }
+    let changed = (spent() - start) / changes as u32;
+    let eight = state.shape(&demands(8));
+    let hosts = |pack: Pack, count: u32| gang("urgent", pack, vec![group("worker", eight, count, count, Pack::none())]);
+    let whole = replicas(state, (blocks * 10).min(28), 8, Pack::none());
+    for (what, wanted, rounds) in [
+        ("a whole rack by preemption", hosts(Pack::required(RACK), 20), 20),
+        ("16 hosts anywhere by preemption", hosts(Pack::none(), 16), 20),
+        ("256 pods by preemption", whole, 5),
+        ("hopeless: rack too small", hosts(Pack::required(RACK), 21), 20),
+    ] {
+        let measured = evictions(state, &incumbents, &wanted, rounds);
+        print(nodes, pods.len(), what, &measured, state.bytes());
+    }
+    println!(
+        "{nodes:>6} {:>8}          index of running gangs: built in {:.1} ms, {:.1} us per change",
+        pods.len(),
+        built.as_secs_f64() * 1e3,
+        changed.as_secs_f64() * 1e6
+    );
 }
 
 #[derive(Default)]
@@ -173,9 +229,9 @@ fn measure(state: &mut ClusterState, gang: &Gang, random: &mut Random, rounds: u
             state.remove_pod(name);
             state.add_pod(name, &node, pod.shape).unwrap();
         }
-        let start = Instant::now();
+        let start = spent();
         let outcome = plan(state, gang, &Options::default());
-        measured.times.push(start.elapsed());
+        measured.times.push(spent() - start);
         match outcome {
             Outcome::Placed(plan) => {
                 measured.outcomes[0] += 1;
@@ -189,54 +245,141 @@ fn measure(state: &mut ClusterState, gang: &Gang, random: &mut Random, rounds: u
     measured
 }
 
+impl Measured {
+    fn at(&self, percent: usize) -> f64 {
+        self.times[(self.times.len() - 1) * percent / 100].as_secs_f64() * 1e3
+    }
+}
+
 fn print(nodes: usize, pods: usize, what: &str, measured: &Measured, bytes: usize) {
-    let at = |percent: usize| measured.times[(measured.times.len() - 1) * percent / 100].as_secs_f64() * 1e3;
     let [placed, refused, unknown] = measured.outcomes;
     println!(
-        "{nodes:>6} {pods:>8} {:>7.1}  {what:<28} {:>8.3} {:>8.3} {:>8.3}  {placed:>4}/{refused}/{unknown} {:>9}",
+        "{nodes:>6} {pods:>8} {:>7.1}  {what:<32} {:>8.3} {:>8.3} {:>8.3}  {placed:>4}/{refused}/{unknown} {:>9}",
         bytes as f64 / 1e6,
-        at(50),
-        at(99),
-        at(100),
+        measured.at(50),
+        measured.at(99),
+        measured.at(100),
         measured.steps
     );
 }
 
+/// The most memory the process ever had, in MiB, as the kernel counts it; none where it does not say.
+fn peak_memory() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+/// Gangs whose parts fit alone but not together.
+fn hard(blocks: usize, state: &mut ClusterState, random: &mut Random) {
+    let (nodes, pods) = (blocks * 200, state.pods().count());
+    let mut idle = cluster(blocks, 10, 20, 8);
+    let wanted = entangled(&mut idle);
+    let bytes = idle.bytes();
+    let eight = wanted.groups[0].shape;
+    idle.add_pod("churning", "b0-r0-h0", eight).unwrap();
+    let small = idle.shape(&demands(0));
+    idle.add_pod("moving", "b0-r0-h1", small).unwrap();
+    let measured = measure(&mut idle, &wanted, random, ROUNDS);
+    print(nodes, 2, "idle, entangled racks", &measured, bytes);
+    let wanted = adversarial(state, random);
+    let measured = measure(state, &wanted, random, ROUNDS / 10);
+    print(nodes, pods, "loaded, adversarial sizes", &measured, state.bytes());
+}
+
+/// One point of a curve: nodes, pods, p99 of a decision, p99 of the slowest refusal, in milliseconds.
+#[derive(Clone, Copy)]
+struct Point {
+    nodes: usize,
+    pods: usize,
+    placed: f64,
+    refused: f64,
+}
+
+fn decisions(blocks: usize, per_host: usize) -> (ClusterState, Random, Point) {
+    let mut random = Random::new(blocks as u64);
+    let mut state = loaded(blocks, per_host, &mut random);
+    let bytes = state.bytes();
+    let (nodes, pods) = (blocks * 200, state.pods().count());
+    let shapes: [(&str, usize, u32, Pack); 5] = [
+        ("256 pods, rack per replica", 28, 8, Pack::none()),
+        ("same, preferably one block", 28, 8, Pack::preferred(BLOCK)),
+        ("hopeless: rack too small", 28, 20, Pack::none()),
+        ("hopeless: one block too small", 28, 8, Pack::required(BLOCK)),
+        ("hopeless: cluster too small", blocks * 20 + 1, 8, Pack::none()),
+    ];
+    let mut point = Point {
+        nodes,
+        pods,
+        placed: 0.0,
+        refused: 0.0,
+    };
+    for (what, count, workers, whole) in shapes {
+        let wanted = replicas(&mut state, count, workers, whole);
+        let measured = measure(&mut state, &wanted, &mut random, ROUNDS);
+        print(nodes, pods, what, &measured, bytes);
+        let hopeless = what.starts_with("hopeless");
+        let worst = if hopeless {
+            &mut point.refused
+        } else {
+            &mut point.placed
+        };
+        *worst = worst.max(measured.at(99));
+    }
+    (state, random, point)
+}
+
+fn curve(title: &str, points: &[Point], along: impl Fn(&Point) -> usize) {
+    println!("\n{title} (p99 in ms; # placed, - refused)");
+    let most = points
+        .iter()
+        .map(|point| point.placed.max(point.refused))
+        .fold(0.0, f64::max);
+    for point in points {
+        for (mark, value) in [("#", point.placed), ("-", point.refused)] {
+            let width = (value / most * 50.0).round() as usize;
+            println!("{:>8} {value:>8.3}  {}", along(point), mark.repeat(width.max(1)));
+        }
+    }
+}
+
 fn main() {
     println!(
-        " nodes     pods      MB  gang                           p50 ms   p99 ms   max ms  placed/refused/unknown  steps"
+        " nodes     pods      MB  gang                               p50 ms   p99 ms   max ms  placed/refused/unknown  steps"
     );
+    let mut by_nodes = Vec::new();
+    let mut memory = None;
     for blocks in [1, 5, 25, 50] {
-        let mut random = Random::new(blocks as u64);
-        let mut state = loaded(blocks, &mut random);
-        let bytes = state.bytes();
-        let (nodes, pods) = (blocks * 200, state.pods().count());
-        let shapes: [(&str, usize, u32, Pack); 5] = [
-            ("256 pods, rack per replica", 28, 8, Pack::none()),
-            ("same, preferably one block", 28, 8, Pack::preferred(BLOCK)),
-            ("hopeless: rack too small", 28, 20, Pack::none()),
-            ("hopeless: one block too small", 28, 8, Pack::required(BLOCK)),
-            ("hopeless: cluster too small", blocks * 20 + 1, 8, Pack::none()),
-        ];
-        for (what, count, workers, whole) in shapes {
-            let wanted = replicas(&mut state, count, workers, whole);
-            let measured = measure(&mut state, &wanted, &mut random, ROUNDS);
-            print(nodes, pods, what, &measured, bytes);
+        let (mut state, mut random, point) = decisions(blocks, 20);
+        by_nodes.push(point);
+        hard(blocks, &mut state, &mut random);
+        preemption(blocks, &mut state, &mut random);
+        if blocks == 25 {
+            memory = peak_memory();
         }
-        let mut idle = cluster(blocks, 10, 20, 8);
-        let wanted = entangled(&mut idle);
-        let bytes = idle.bytes();
-        let eight = wanted.groups[0].shape;
-        idle.add_pod("churning", "b0-r0-h0", eight).unwrap();
-        let small = idle.shape(&demands(0));
-        idle.add_pod("moving", "b0-r0-h1", small).unwrap();
-        let measured = measure(&mut idle, &wanted, &mut random, ROUNDS);
-        print(nodes, 2, "idle, entangled racks", &measured, bytes);
-        let wanted = adversarial(&mut state, &mut random);
-        let bytes = state.bytes();
-        let measured = measure(&mut state, &wanted, &mut random, ROUNDS / 10);
-        print(nodes, pods, "loaded, adversarial sizes", &measured, bytes);
-        let measured = evictions(&mut state);
-        print(nodes, pods, "a rack by preemption", &measured, bytes);
+    }
+    let mut by_pods: Vec<Point> = [2, 5, 10].map(|per_host| decisions(25, per_host).2).into();
+    by_pods.extend(by_nodes.get(2).copied());
+    curve("cost against nodes, twenty pods on each", &by_nodes, |point| {
+        point.nodes
+    });
+    curve("cost against pods on 5,000 nodes", &by_pods, |point| point.pods);
+    let Some(point) = by_nodes.get(2) else { return };
+    println!(
+        "\n{} nodes, {} GPUs, {} bound pods:",
+        point.nodes,
+        point.nodes * 8,
+        point.pods
+    );
+    let line = |what: &str, value: f64, limit: f64, unit: &str| {
+        let verdict = if value <= limit { "met" } else { "NOT MET" };
+        println!("  {what:<44} {value:>9.3} {unit:<3} limit {limit:>8.3}  {verdict}");
+    };
+    line("p99 of a 256-pod gang, rack packing", point.placed, 20.0, "ms");
+    line("p99 of refusing a hopeless one", point.refused, point.placed, "ms");
+    // Taken right after this cluster, with the index of running gangs and the clusters before it.
+    if let Some(memory) = memory {
+        line("most memory of the process so far", memory, 1024.0, "MiB");
     }
 }

@@ -65,6 +65,12 @@ codes! {
     DomainExcluded,
     /// A pod that may not share the node runs there (host port or anti-affinity).
     NodeConflict,
+    /// No domain of the required level is large enough, even if it were empty.
+    PackingTooNarrow,
+    /// A domain has the resources in sum, but not enough of them on single nodes.
+    Scattered,
+    /// The room is held by gangs that this one may not evict.
+    Outranked,
 }
 
 /// A code with its message.

@@ -6,8 +6,9 @@ mod support;
 
 use coppice_placement::preempt::{Preemption, Running, RunningGroup, RunningPod, Verdict, preempt};
 use coppice_placement::{ClusterState, Gang, Options, Pack, plan};
+use support::Random;
 use support::cluster::{RACK, cluster, demands, gang, group};
-use support::{Random, instance};
+use support::crowded::crowded;
 
 fn run(state: &mut ClusterState, name: &str, priority: i32, floor: u32, nodes: &[&str]) -> Running {
     let eight = state.shape(&demands(8));
@@ -179,53 +180,6 @@ fn among_equals_the_youngest_goes() {
             [victim]
         );
     }
-}
-
-/// A random small cluster with random gangs on it, as they would have been placed.
-fn crowded(random: &mut Random) -> (ClusterState, Vec<Running>, Gang) {
-    let newcomer = instance(random, 5, 6);
-    let mut state = newcomer.state();
-    let mut running = Vec::new();
-    for number in 0..4 {
-        let mut small = instance(random, 1, 4);
-        small.parts.iter_mut().for_each(|part| part.wish = Default::default());
-        (small.gang, small.outer) = Default::default();
-        small.configs.iter_mut().for_each(|wish| *wish = Default::default());
-        let mut gang = small.gang(&mut state);
-        gang.topology = "fabric".into();
-        let Some(plan) = plan(&mut state, &gang, &Options::default()).plan().cloned() else {
-            continue;
-        };
-        let mut groups: Vec<RunningGroup> = gang
-            .groups
-            .iter()
-            .map(|group| RunningGroup {
-                floor: group.floor,
-                pods: Vec::new(),
-            })
-            .collect();
-        for binding in &plan.bindings {
-            let name = format!("{number}/{}", binding.pod);
-            state
-                .add_pod(&name, &binding.node, gang.groups[binding.group].shape)
-                .unwrap();
-            groups[binding.group].pods.push(RunningPod {
-                name,
-                guarded: random.one_in(4),
-            });
-        }
-        running.push(Running {
-            name: format!("gang-{number}"),
-            priority: random.below(4) as i32,
-            base: (number > 0 && random.one_in(3)).then(|| "gang-0".to_owned()),
-            sequence: number,
-            protected: random.one_in(8),
-            groups,
-        });
-    }
-    let mut gang = newcomer.gang(&mut state);
-    gang.priority = 1 + random.below(3) as i32;
-    (state, running, gang)
 }
 
 fn fits_without(state: &ClusterState, gang: &Gang, pods: &[&String]) -> bool {

@@ -8,8 +8,11 @@
 //! Slow compared with a decision (it clones the cluster and plans a dozen times); meant for people and for conditions of
 //! gangs that wait, not for the scheduling loop. Lists and messages are bounded.
 
+mod causes;
+pub mod change;
 mod remedies;
 mod render;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +25,9 @@ use crate::predicates::RuledOut;
 use crate::preempt::Running;
 use crate::reasons::{Reason, ReasonCode};
 use crate::state::ClusterState;
+
+pub use change::{Change, Part};
+use remedies::Scene;
 
 /// At most this many entries in each list.
 pub const LIST_LIMIT: usize = 20;
@@ -116,6 +122,18 @@ pub struct Remedy {
     pub code: RemedyCode,
     /// What to do.
     pub text: String,
+    /// The same as data: applied to the situation, the planner places the gang.
+    pub change: Change,
+}
+
+impl Remedy {
+    fn new(change: Change, text: String) -> Self {
+        Self {
+            code: change.code(),
+            text,
+            change,
+        }
+    }
 }
 
 /// The whole answer.
@@ -180,11 +198,20 @@ pub fn explain(state: &ClusterState, gang: &Gang, running: &[Running], options: 
     };
     explanation.levels = levels(&scratch, gang, &survey);
     explanation.ruled_out = ruled_out(&survey);
-    let too_large = too_large(state, gang);
+    let too_large = causes::too_large(state, gang);
     if too_large.is_empty() {
-        let found = remedies::find(&mut scratch, gang, running, options, &survey);
-        let causes = found.iter().filter_map(|trial| trial.cause.clone());
+        let mut scene = Scene {
+            state: &mut scratch,
+            gang,
+            running,
+            options,
+            survey: &survey,
+        };
+        let found = scene.find();
+        let mut causes: Vec<Reason> = found.iter().filter_map(|trial| trial.cause.clone()).collect();
+        causes.extend(causes::of_room(&mut scene, &found));
         explanation.reasons.splice(0..0, causes);
+        explanation.reasons.extend(causes::of_rank(&mut scene, &found));
         explanation.remedies = found.into_iter().map(|trial| trial.remedy).take(LIST_LIMIT).collect();
     } else {
         explanation.reasons.splice(0..0, too_large);
@@ -201,30 +228,6 @@ fn waits(waiting: &Waiting) -> Reason {
             Reason::new(ReasonCode::WaitingForPods, message)
         }
     }
-}
-
-/// Pods that would not even fit the largest node if it were empty.
-fn too_large(state: &ClusterState, gang: &Gang) -> Vec<Reason> {
-    let view = state.view(0);
-    let mut reasons = Vec::new();
-    for group in gang.groups.iter().filter(|group| group.missing() > 0) {
-        for (column, request) in &state.shape_of(group.shape).requests {
-            let nodes = view.nodes_in(crate::topology::DomainId::ROOT).iter();
-            let most = nodes
-                .map(|node| state.allocatable_on(*node, *column))
-                .max()
-                .unwrap_or(0);
-            if most < *request {
-                let name = state.columns().name(*column);
-                let message = format!(
-                    "{}: a pod asks for {request} of {name}, the largest node has {most}",
-                    group.name
-                );
-                reasons.push(Reason::new(ReasonCode::PodExceedsEveryNode, message));
-            }
-        }
-    }
-    reasons
 }
 
 fn levels(state: &ClusterState, gang: &Gang, survey: &Survey) -> Vec<LevelReport> {
@@ -256,10 +259,7 @@ pub(crate) fn rule(reason: &RuledOut) -> (ReasonCode, String) {
     match reason {
         RuledOut::NotReady => (ReasonCode::NodeNotReady, String::new()),
         RuledOut::Unschedulable => (ReasonCode::NodeUnschedulable, String::new()),
-        RuledOut::Taint(taint) => {
-            let detail = format!("{}={}:{:?}", taint.key, taint.value, taint.effect);
-            (ReasonCode::UntoleratedTaint, detail)
-        }
+        RuledOut::Taint(taint) => (ReasonCode::UntoleratedTaint, words::taint(taint)),
         RuledOut::NodeSelector(key) => (ReasonCode::NodeSelectorMismatch, key.clone()),
         RuledOut::NodeAffinity => (ReasonCode::NodeAffinityMismatch, String::new()),
         RuledOut::Excluded => (ReasonCode::DomainExcluded, String::new()),

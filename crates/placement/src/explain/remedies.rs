@@ -1,18 +1,22 @@
 //! What-if questions: each changes one thing and asks the planner again.
+//!
+//! A remedy is listed only if the planner found a placement of all floors with it. Where a rule rules nodes out, the change is
+//! first made for all of them and then only for the nodes that the placement uses, so that the answer names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::gang::{Gang, Pack};
+use crate::gang::Gang;
 use crate::plan::survey::{Level, Survey};
-use crate::plan::{Options, plan};
-use crate::predicates::{Node, RuledOut, Toleration};
+use crate::plan::{Options, Plan, plan};
+use crate::predicates::{Node, RuledOut};
 use crate::preempt::{self, Running};
 use crate::reasons::{Reason, ReasonCode};
-use crate::shape::PodDemands;
 use crate::state::ClusterState;
 use crate::topology::DomainId;
 
-use super::{LIST_LIMIT, Remedy, RemedyCode, rule};
+use super::change::{Change, Part, named};
+use super::words::{self, few};
+use super::{LIST_LIMIT, Remedy, rule};
 
 /// A remedy that works, and what it says about the cause.
 pub(super) struct Trial {
@@ -23,298 +27,304 @@ pub(super) struct Trial {
 /// More new nodes than this are not suggested.
 const NEW_NODES: usize = 256;
 
-/// Asks all questions; `state` is scratch space and may be left with more shapes than before.
-pub(super) fn find(
-    state: &mut ClusterState,
-    gang: &Gang,
-    running: &[Running],
-    options: &Options,
-    survey: &Survey,
-) -> Vec<Trial> {
-    let mut found = Vec::new();
-    rules(state, gang, options, survey, &mut found);
-    packing(state, gang, options, &mut found);
-    evictions(state, gang, running, options, &mut found);
-    nodes(state, gang, options, survey, &mut found);
-    found
+/// The situation to change.
+pub(super) struct Scene<'a> {
+    /// Scratch space; may be left with more shapes than before.
+    pub(super) state: &'a mut ClusterState,
+    pub(super) gang: &'a Gang,
+    pub(super) running: &'a [Running],
+    pub(super) options: &'a Options,
+    pub(super) survey: &'a Survey,
 }
 
-fn fits(state: &mut ClusterState, gang: &Gang, options: &Options) -> bool {
-    let floors = Options {
-        extras: false,
-        ..options.clone()
-    };
-    plan(state, gang, &floors).plan().is_some()
-}
-
-/// The gang with other demands for every group.
-fn with_demands(state: &mut ClusterState, gang: &Gang, change: impl Fn(&mut PodDemands)) -> Gang {
-    let mut other = gang.clone();
-    for group in &mut other.groups {
-        let mut demands = state.shape_of(group.shape).demands.clone();
-        change(&mut demands);
-        group.shape = state.shape(&demands);
+impl Scene<'_> {
+    /// The placement of the floors after a change.
+    pub(super) fn with(&mut self, change: &Change) -> Option<Plan> {
+        let mut gang = self.gang.clone();
+        let mut options = Options {
+            extras: false,
+            ..self.options.clone()
+        };
+        let outcome = if change.touches_cluster() {
+            let mut state = self.state.clone();
+            change.apply(&mut state, &mut gang, &mut options);
+            plan(&mut state, &gang, &options)
+        } else {
+            change.apply(self.state, &mut gang, &mut options);
+            plan(self.state, &gang, &options)
+        };
+        outcome.plan().cloned()
     }
-    other
-}
 
-fn tolerate(key: &str, value: &str, effect: Option<crate::predicates::Effect>) -> Toleration {
-    Toleration {
-        key: Some(key.to_owned()),
-        value: Some(value.to_owned()),
-        effect,
+    /// Asks all questions.
+    pub(super) fn find(&mut self) -> Vec<Trial> {
+        let mut found = Vec::new();
+        self.rules(&mut found);
+        self.conflicts(&mut found);
+        self.packing(&mut found);
+        self.evictions(&mut found);
+        self.nodes(&mut found);
+        found
     }
-}
 
-fn rules(state: &mut ClusterState, gang: &Gang, options: &Options, survey: &Survey, found: &mut Vec<Trial>) {
-    let mut counts: BTreeMap<&RuledOut, usize> = BTreeMap::new();
-    for (reason, nodes) in survey.ruled_out.iter().flat_map(|(_, counts)| counts) {
-        let count = counts.entry(reason).or_default();
-        *count = (*count).max(*nodes);
+    fn rules(&mut self, found: &mut Vec<Trial>) {
+        let survey = self.survey;
+        let mut counts: BTreeMap<&RuledOut, usize> = BTreeMap::new();
+        for (reason, nodes) in survey.ruled_out.iter().flat_map(|(_, counts)| counts) {
+            let count = counts.entry(reason).or_default();
+            *count = (*count).max(*nodes);
+        }
+        for (reason, nodes) in counts.into_iter().take(LIST_LIMIT) {
+            for (change, text, detail) in self.undo(reason, nodes) {
+                let (code, _) = rule(reason);
+                let message = format!("{detail}; without that the gang fits");
+                found.push(Trial {
+                    remedy: Remedy::new(change, text),
+                    cause: Some(Reason::new(code, message)),
+                });
+            }
+        }
     }
-    let mut tried: BTreeSet<ReasonCode> = BTreeSet::new();
-    for (reason, nodes) in counts.into_iter().take(LIST_LIMIT) {
-        let (code, detail) = rule(reason);
-        let (helps, remedy, text) = match reason {
+
+    /// The changes that undo a rule and help, each with what to do and what is wrong.
+    fn undo(&mut self, reason: &RuledOut, nodes: usize) -> Vec<(Change, String, String)> {
+        let keep = |plan: &Plan, all: &[String]| -> Vec<String> {
+            let used: BTreeSet<&String> = plan.bindings.iter().map(|binding| &binding.node).collect();
+            all.iter().filter(|name| used.contains(name)).cloned().collect()
+        };
+        match reason {
             RuledOut::Taint(taint) => {
-                let add = tolerate(&taint.key, &taint.value, Some(taint.effect));
-                let other = with_demands(state, gang, |demands| demands.node.tolerations.push(add.clone()));
-                let text = format!("tolerate taint {detail} or remove it from {nodes} nodes");
-                (fits(state, &other, options), RemedyCode::Taint, text)
+                let change = Change::Tolerate {
+                    key: taint.key.clone(),
+                    value: taint.value.clone(),
+                    effect: taint.effect,
+                };
+                let Some(plan) = self.with(&change) else {
+                    return Vec::new();
+                };
+                let tainted = named(self.state, |node| node.taints.contains(taint));
+                let taint = words::taint(taint);
+                let text = format!(
+                    "tolerate taint {taint}, or remove it from {}",
+                    few(&keep(&plan, &tainted))
+                );
+                vec![(
+                    change,
+                    text,
+                    format!("{nodes} nodes have taint {taint}, which is not tolerated"),
+                )]
             }
             RuledOut::Unschedulable => {
-                let add = tolerate("node.kubernetes.io/unschedulable", "", None);
-                let other = with_demands(state, gang, |demands| demands.node.tolerations.push(add.clone()));
-                (
-                    fits(state, &other, options),
-                    RemedyCode::Uncordon,
-                    format!("uncordon nodes ({nodes} are cordoned)"),
-                )
+                let all = named(self.state, |node| node.unschedulable);
+                let Some(plan) = self.with(&Change::Uncordon { nodes: all.clone() }) else {
+                    return Vec::new();
+                };
+                let detail = format!("{nodes} nodes are cordoned ({})", few(&all));
+                let nodes = keep(&plan, &all);
+                let text = format!("uncordon {}", few(&nodes));
+                vec![(Change::Uncordon { nodes }, text, detail)]
             }
             RuledOut::NotReady => {
-                let mut other = state.clone();
-                other.put_nodes(changed_nodes(state, |node| std::mem::take(&mut node.not_ready)));
-                (
-                    fits(&mut other, gang, options),
-                    RemedyCode::RepairNodes,
-                    format!("{nodes} nodes are not ready"),
-                )
+                let all = named(self.state, |node| node.not_ready);
+                let Some(plan) = self.with(&Change::RepairNodes { nodes: all.clone() }) else {
+                    return Vec::new();
+                };
+                let detail = format!("{nodes} nodes are not ready ({})", few(&all));
+                let nodes = keep(&plan, &all);
+                let text = format!("bring back {}", few(&nodes));
+                vec![(Change::RepairNodes { nodes }, text, detail)]
             }
             RuledOut::NodeSelector(key) => {
-                let other = with_demands(state, gang, |demands| {
-                    demands.node.selector.remove(key);
-                });
-                let text = format!("drop or change {key} in the node selector ({nodes} nodes do not match)");
-                (fits(state, &other, options), RemedyCode::NodeSelector, text)
+                let change = Change::DropNodeSelector { key: key.clone() };
+                if self.with(&change).is_none() {
+                    return Vec::new();
+                }
+                let value = words::selected(self.state, self.gang, key);
+                let having = named(self.state, |node| node.labels.get(key) == Some(&value)).len();
+                let detail =
+                    format!("the node selector {key}={value} rules out {nodes} nodes; {having} have that label");
+                vec![(
+                    change,
+                    format!("drop or change {key}={value} in the node selector"),
+                    detail,
+                )]
             }
             RuledOut::NodeAffinity => {
-                let other = with_demands(state, gang, |demands| demands.node.required.clear());
-                let text = format!("change the required node affinity ({nodes} nodes do not match)");
-                (fits(state, &other, options), RemedyCode::NodeAffinity, text)
+                if self.with(&Change::DropNodeAffinity).is_none() {
+                    return Vec::new();
+                }
+                let terms = words::affinity(self.state, self.gang);
+                let detail = format!("the required node affinity ({terms}) rules out {nodes} nodes");
+                let text = format!("change the required node affinity ({terms})");
+                vec![(Change::DropNodeAffinity, text, detail)]
             }
-            RuledOut::Excluded => {
-                let mut other = gang.clone();
-                other.spread.iter_mut().for_each(|spread| spread.hard = false);
-                let open = Options {
-                    held: Vec::new(),
-                    ..options.clone()
-                };
-                let text = format!("release {nodes} nodes held for others, or let replicas of the set share a domain");
-                (fits(state, &other, &open), RemedyCode::ReleaseDomains, text)
-            }
-        };
-        if helps {
+            RuledOut::Excluded => self.exclusions(nodes),
+        }
+    }
+
+    fn exclusions(&mut self, nodes: usize) -> Vec<(Change, String, String)> {
+        let mut found = Vec::new();
+        let held: Vec<String> = self.options.held.iter().map(|path| words::path(path)).collect();
+        if !held.is_empty() && self.with(&Change::ReleaseDomains).is_some() {
+            let held = few(&held);
+            let detail = format!("{nodes} nodes are excluded: {held} held for another gang");
+            found.push((Change::ReleaseDomains, format!("release {held}"), detail));
+        }
+        let hard = self.gang.spread.as_ref().filter(|spread| spread.hard);
+        if let Some(spread) = hard
+            && self.with(&Change::ShareDomains).is_some()
+        {
+            let taken: Vec<String> = spread.taken.keys().map(|path| words::path(path)).collect();
+            let (taken, key) = (few(&taken), &spread.key);
+            let detail = format!("{nodes} nodes are excluded: other replicas of the set are in {taken}");
+            found.push((
+                Change::ShareDomains,
+                format!("let replicas of the set share one {key}"),
+                detail,
+            ));
+        }
+        found
+    }
+
+    fn conflicts(&mut self, found: &mut Vec<Trial>) {
+        let blocked: usize = self.survey.conflicts.iter().map(|(_, nodes)| *nodes).max().unwrap_or(0);
+        let ports = words::ports(self.state, self.gang);
+        if !ports.is_empty() && self.with(&Change::DropHostPorts).is_some() {
             let message = format!(
-                "{nodes} nodes are ruled out ({}); with them the gang fits",
-                text_of(code, &detail)
+                "host port {} can be taken once per node ({blocked} nodes with room have it in use); without it the gang fits",
+                few(&ports)
             );
-            let cause = tried.insert(code).then(|| Reason::new(code, message));
             found.push(Trial {
-                remedy: Remedy { code: remedy, text },
-                cause,
+                remedy: Remedy::new(Change::DropHostPorts, format!("use no host port {}", few(&ports))),
+                cause: Some(Reason::new(ReasonCode::NodeConflict, message)),
+            });
+        }
+        let mut apart = self.gang.clone();
+        Change::DropAntiAffinity.apply(self.state, &mut apart, &mut self.options.clone());
+        if apart != *self.gang && self.with(&Change::DropAntiAffinity).is_some() {
+            let message = format!(
+                "anti-affinity on the host name keeps pods apart ({blocked} nodes with room are blocked); without it the gang fits"
+            );
+            found.push(Trial {
+                remedy: Remedy::new(
+                    Change::DropAntiAffinity,
+                    "drop the anti-affinity on the host name".into(),
+                ),
+                cause: Some(Reason::new(ReasonCode::NodeConflict, message)),
             });
         }
     }
-    let clashes: usize = survey.conflicts.iter().map(|(_, nodes)| *nodes).max().unwrap_or(0);
-    let other = with_demands(state, gang, |demands| {
-        demands.host_ports.clear();
-        demands.keep_apart.clear();
-        demands.labels.clear();
-    });
-    if other != *gang && fits(state, &other, options) {
-        let message =
-            format!("host ports or anti-affinity keep pods apart ({clashes} nodes with room are blocked by others)");
+
+    fn packing(&mut self, found: &mut Vec<Trial>) {
+        let group = self.gang.placement_group.as_ref();
+        if group.is_some_and(|group| group.pinned.is_some()) && self.with(&Change::Unpin).is_some() {
+            found.push(Trial {
+                remedy: Remedy::new(
+                    Change::Unpin,
+                    "let the gang leave the domain of its placement group".into(),
+                ),
+                cause: None,
+            });
+        }
+        for (part, key) in parts(self.gang).into_iter().take(LIST_LIMIT) {
+            let what = words::part(&part);
+            let change = Change::PreferPacking { part, key: key.clone() };
+            if let Some(plan) = self.with(&change) {
+                let level = words::level_reached(&plan, self.gang, &change);
+                found.push(Trial {
+                    remedy: Remedy::new(
+                        change,
+                        format!("only prefer {what} in one {key} instead of requiring it ({level})"),
+                    ),
+                    cause: None,
+                });
+            }
+        }
+    }
+
+    fn evictions(&mut self, found: &mut Vec<Trial>) {
+        let verdict = preempt::preempt(self.state, self.gang, self.running, self.options);
+        let preempt::Verdict::Possible(answer) = verdict else {
+            return;
+        };
+        if answer.victims.is_empty() {
+            return;
+        }
+        let gangs: Vec<String> = answer.victims.iter().map(|victim| victim.gang.clone()).collect();
+        let pods: Vec<String> = answer.victims.into_iter().flat_map(|victim| victim.pods).collect();
+        let text = format!("evict {} pods of lower priority ({})", pods.len(), few(&gangs));
         found.push(Trial {
-            remedy: Remedy {
-                code: RemedyCode::ShareNodes,
-                text: "drop host ports or anti-affinity on the host name".into(),
-            },
-            cause: Some(Reason::new(ReasonCode::NodeConflict, message)),
+            remedy: Remedy::new(Change::Evict { gangs, pods }, text),
+            cause: None,
+        });
+    }
+
+    /// How many more nodes like those it has would the best domain need?
+    fn nodes(&mut self, found: &mut Vec<Trial>) {
+        let survey = self.survey;
+        let Some(level) = shortest(survey) else { return };
+        let Some(at) = self.state.view_named(&self.gang.topology) else {
+            return;
+        };
+        let Some(template) = template(self.state, at, self.gang, level.domain) else {
+            return;
+        };
+        let place = self.state.view(at).describe(level.domain);
+        let like = template.name;
+        let mut enough = |count: usize| {
+            let like = like.clone();
+            self.with(&Change::AddNodes { count, like }).is_some()
+        };
+        let mut high = 1;
+        while high <= NEW_NODES && !enough(high) {
+            high *= 2;
+        }
+        if high > NEW_NODES {
+            return;
+        }
+        let mut low = high / 2 + 1;
+        while low < high {
+            let middle = low.midpoint(high);
+            if enough(middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        let count = low.max(1);
+        let text = format!("add {count} nodes like {like} to {place}");
+        found.push(Trial {
+            remedy: Remedy::new(Change::AddNodes { count, like }, text),
+            cause: None,
         });
     }
 }
 
-fn text_of(code: ReasonCode, detail: &str) -> String {
-    match detail {
-        "" => code.as_str().to_owned(),
-        detail => format!("{} {detail}", code.as_str()),
-    }
-}
-
-fn changed_nodes(state: &ClusterState, mut change: impl FnMut(&mut Node) -> bool) -> Vec<Node> {
-    let all = state.view(0).nodes_in(DomainId::ROOT).iter();
-    let copies = all.map(|id| state.node(*id).clone());
-    copies
-        .filter_map(|mut node| change(&mut node).then_some(node))
-        .collect()
-}
-
-fn relax(pack: &mut Pack) -> Option<String> {
-    let key = pack.required.take()?;
-    pack.preferred.get_or_insert_with(|| key.clone());
-    Some(key)
-}
-
-fn packing(state: &mut ClusterState, gang: &Gang, options: &Options, found: &mut Vec<Trial>) {
-    if gang
-        .placement_group
-        .as_ref()
-        .is_some_and(|group| group.pinned.is_some())
-    {
-        let mut other = gang.clone();
-        other.placement_group.iter_mut().for_each(|group| group.pinned = None);
-        if fits(state, &other, options) {
-            found.push(Trial {
-                remedy: Remedy {
-                    code: RemedyCode::Unpin,
-                    text: "let the gang leave the domain of its placement group".into(),
-                },
-                cause: None,
-            });
-        }
-    }
-    let mut trials: Vec<(String, Gang)> = Vec::new();
-    let mut other = gang.clone();
-    if let Some(key) = other.placement_group.as_mut().and_then(|group| relax(&mut group.pack)) {
-        trials.push((format!("the placement group in one {key}"), other));
-    }
-    let mut other = gang.clone();
-    if let Some(key) = relax(&mut other.pack) {
-        trials.push((format!("the gang in one {key}"), other));
-    }
-    let keys: BTreeSet<&String> = gang
-        .configs
-        .iter()
-        .filter_map(|config| config.pack.required.as_ref())
-        .collect();
-    for key in keys {
-        let mut other = gang.clone();
-        let same = other
-            .configs
-            .iter_mut()
-            .filter(|config| config.pack.required.as_ref() == Some(key));
-        same.for_each(|config| drop(relax(&mut config.pack)));
-        trials.push((format!("each scaling-group replica in one {key}"), other));
-    }
-    for at in 0..gang.groups.len() {
-        let mut other = gang.clone();
-        if let Some(key) = relax(&mut other.groups[at].pack) {
-            trials.push((format!("{} in one {key}", gang.groups[at].name), other));
-        }
-    }
-    for (what, other) in trials.into_iter().take(LIST_LIMIT) {
-        if fits(state, &other, options) {
-            found.push(Trial {
-                remedy: Remedy {
-                    code: RemedyCode::RelaxPacking,
-                    text: format!("only prefer {what} instead of requiring it"),
-                },
-                cause: None,
-            });
-        }
-    }
-}
-
-fn evictions(state: &mut ClusterState, gang: &Gang, running: &[Running], options: &Options, found: &mut Vec<Trial>) {
-    let preempt::Verdict::Possible(answer) = preempt::preempt(state, gang, running, options) else {
-        return;
-    };
-    if answer.victims.is_empty() {
-        return;
-    }
-    let pods: usize = answer.victims.iter().map(|victim| victim.pods.len()).sum();
-    let names: Vec<&str> = answer
-        .victims
-        .iter()
-        .map(|victim| victim.gang.as_str())
-        .take(5)
-        .collect();
-    let more = if answer.victims.len() > names.len() {
-        ", ..."
-    } else {
-        ""
-    };
-    found.push(Trial {
-        remedy: Remedy {
-            code: RemedyCode::Preempt,
-            text: format!("evict {pods} pods of lower priority ({}{more})", names.join(", ")),
-        },
-        cause: None,
-    });
-}
-
-/// How many more nodes like those it has would the best domain need?
-fn nodes(state: &mut ClusterState, gang: &Gang, options: &Options, survey: &Survey, found: &mut Vec<Trial>) {
+/// The narrowest required level that is short of something, or the whole cluster.
+pub(super) fn shortest(survey: &Survey) -> Option<&Level> {
     let short =
         |level: &&Level| level.slots.iter().any(|slots| slots.have < u64::from(slots.need)) || !level.lacks.is_empty();
     let narrow = survey.levels.iter().filter(|level| level.required).find(short);
-    let whole = || survey.levels.iter().find(|level| level.depth == 0);
-    let Some(level) = narrow.or_else(whole) else { return };
-    let Some(at) = state.view_named(&gang.topology) else {
-        return;
-    };
-    let Some(template) = template(state, at, gang, level.domain) else {
-        return;
-    };
-    let place = state.view(at).describe(level.domain);
-    let enough = |count: usize| {
-        let mut other = state.clone();
-        other.put_nodes((0..count).map(|number| {
-            let mut node = template.clone();
-            node.name = format!("what-if-{number}");
-            let own = node.labels.values_mut().filter(|value| **value == template.name);
-            own.for_each(|value| *value = format!("what-if-{number}"));
-            node
-        }));
-        fits(&mut other, gang, options)
-    };
-    let mut high = 1;
-    while high <= NEW_NODES && !enough(high) {
-        high *= 2;
-    }
-    if high > NEW_NODES {
-        return;
-    }
-    let mut low = high / 2 + 1;
-    while low < high {
-        let middle = low.midpoint(high);
-        if enough(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    let count = low.max(1);
-    found.push(Trial {
-        remedy: Remedy {
-            code: RemedyCode::AddNodes,
-            text: format!("add {count} nodes like {} to {place}", template.name),
-        },
-        cause: None,
-    });
+    narrow.or_else(|| survey.levels.iter().find(|level| level.depth == 0))
 }
 
-/// The roomiest node of the domain that could take pods of the gang, as new.
+/// Every required packing: of what, and the level.
+fn parts(gang: &Gang) -> BTreeSet<(Part, String)> {
+    let outer = gang
+        .placement_group
+        .iter()
+        .map(|group| (Part::PlacementGroup, &group.pack));
+    let configs = gang.configs.iter().map(|config| (Part::Replicas, &config.pack));
+    let groups = gang
+        .groups
+        .iter()
+        .map(|group| (Part::Group(group.name.clone()), &group.pack));
+    let all = outer.chain([(Part::Gang, &gang.pack)]).chain(configs).chain(groups);
+    all.filter_map(|(part, pack)| pack.required.clone().map(|key| (part, key)))
+        .collect()
+}
+
+/// The roomiest node of the domain that could take pods of the gang.
 fn template(state: &ClusterState, view: usize, gang: &Gang, domain: DomainId) -> Option<Node> {
     let demanding: Vec<_> = gang
         .groups
@@ -342,8 +352,5 @@ fn template(state: &ClusterState, view: usize, gang: &Gang, domain: DomainId) ->
             std::cmp::Reverse(id.index()),
         )
     })?;
-    let mut node = state.node(*best).clone();
-    node.unschedulable = false;
-    node.not_ready = false;
-    Some(node)
+    Some(state.node(*best).clone())
 }

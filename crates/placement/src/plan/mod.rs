@@ -103,6 +103,14 @@ pub fn plan(state: &mut ClusterState, gang: &Gang, options: &Options) -> Outcome
     plan_counted(state, gang, options, &mut Steps::new(options.budget))
 }
 
+/// Whether no change of room could place the gang: it waits, asks for what is not done, or names a topology that is not there.
+pub(crate) fn impossible(state: &ClusterState, gang: &Gang, options: &Options) -> bool {
+    let view = state.view_named(&gang.topology);
+    !gang.waiting(&options.scheduled).is_empty()
+        || !refuse::unsupported(state, gang).is_empty()
+        || view.is_none_or(|view| scopes::build(state, state.view(view), gang, false).is_err())
+}
+
 /// The same on a budget that is shared with other questions.
 pub(crate) fn plan_counted(state: &mut ClusterState, gang: &Gang, options: &Options, steps: &mut Steps) -> Outcome {
     let waiting = gang.waiting(&options.scheduled);

@@ -40,7 +40,9 @@ pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded:
     if !reasons.is_empty() {
         return reasons;
     }
-    for scope in scopes.scopes.iter().filter(|scope| !scope.idle()) {
+    // A placement group that asks for nothing has nothing to say that the gang does not say too.
+    let telling = |scope: &&super::scopes::Scope| !scope.idle() && (scope.rank > 0 || scope.constrained());
+    for scope in scopes.scopes.iter().filter(telling) {
         let possible = candidates::domains(table.view(), scope, table.root);
         let fits = |domain: DomainId| table.covers(domain, &scope.need);
         if possible.iter().any(|candidate| fits(candidate.domain)) {

@@ -160,7 +160,14 @@ impl Builder<'_> {
         let depth = |key: &Option<String>| match key {
             None => Ok(None),
             Some(key) => self.view.depth_of(key).map(Some).ok_or_else(|| {
-                let message = format!("{name}: topology {:?} has no level with key {key:?}", gang.topology);
+                let levels = match self.view.keys() {
+                    [] => "it has none".to_owned(),
+                    keys => format!("its levels are {}", keys.join(", ")),
+                };
+                let message = format!(
+                    "{name}: topology {:?} has no level with key {key:?}; {levels}",
+                    gang.topology
+                );
                 Reason::new(ReasonCode::UnknownTopology, message)
             }),
         };

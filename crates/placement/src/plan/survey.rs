@@ -24,6 +24,21 @@ pub(crate) struct Slots {
     pub(crate) need: u32,
 }
 
+/// Room that is enough in sum, but on too many nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Scattered {
+    pub(crate) domain: DomainId,
+    /// A group whose pods do not find enough on one node.
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    /// How much of it the nodes that count have free together.
+    pub(crate) free: i64,
+    /// How much of it one pod needs.
+    pub(crate) request: i64,
+    pub(crate) have: u64,
+    pub(crate) need: u32,
+}
+
 /// The best domain of one level for one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Level {
@@ -35,6 +50,8 @@ pub(crate) struct Level {
     pub(crate) domain: DomainId,
     pub(crate) slots: Vec<Slots>,
     pub(crate) lacks: BTreeMap<String, i64>,
+    /// A domain of this level with room enough in sum, if no domain has enough slots.
+    pub(crate) scattered: Option<Scattered>,
 }
 
 /// Everything worth telling.
@@ -105,7 +122,8 @@ fn best(table: &Table<'_>, scopes: &Scopes, gang: &Gang, scope: &Scope, depth: u
             .pinned
             .is_none_or(|pinned| view.contains(pinned, *domain) || depth == 0)
     });
-    let domain = possible.min_by_key(|domain| {
+    let possible: Vec<DomainId> = possible.collect();
+    let domain = possible.iter().copied().min_by_key(|domain| {
         let short: i64 = lacking(*domain).values().sum();
         (std::cmp::Reverse(fit(*domain)), short, *domain)
     })?;
@@ -127,6 +145,69 @@ fn best(table: &Table<'_>, scopes: &Scopes, gang: &Gang, scope: &Scope, depth: u
         domain,
         slots: slots.collect(),
         lacks: lacking(domain),
+        scattered: scattered(table, gang, scopes, scope, &possible),
+    })
+}
+
+/// The first domain in which all shapes together find room in sum and some shape finds too few slots.
+fn scattered(
+    table: &Table<'_>,
+    gang: &Gang,
+    scopes: &Scopes,
+    scope: &Scope,
+    domains: &[DomainId],
+) -> Option<Scattered> {
+    let holds = |domain: &DomainId| {
+        let mut each = scope.need.iter().enumerate();
+        each.all(|(local, need)| u64::from(*need) <= table.sum(local, *domain))
+    };
+    if domains.iter().any(holds) {
+        return None;
+    }
+    let columns = table.state.columns();
+    let asked: Vec<i64> = (columns.all())
+        .map(|column| {
+            let of = |local: usize| {
+                let requests = &table.state.shape_of(table.shapes[local]).requests;
+                let found = requests.iter().find(|(at, _)| *at == column);
+                found.map_or(0, |(_, request)| *request)
+            };
+            let each = scope.need.iter().enumerate();
+            each.map(|(local, need)| of(local) * i64::from(*need)).sum()
+        })
+        .collect();
+    domains.iter().find_map(|domain| {
+        let missing = |(local, need): (usize, &u32)| {
+            let have = table.sum(local, *domain);
+            (have < u64::from(*need)).then_some((local, have, *need))
+        };
+        let (local, have, need) = scope.need.iter().enumerate().find_map(missing)?;
+        let shape = table.shapes[local];
+        let nodes = table.view().nodes_in(*domain).iter();
+        let open: Vec<_> = nodes.filter(|node| table.allows(local, **node)).collect();
+        let free = |column| -> i64 { open.iter().map(|node| table.state.free_on(**node, column).max(0)).sum() };
+        if columns.all().any(|column| free(column) < asked[column.index()]) {
+            return None;
+        }
+        // The resource that leaves the fewest slots is the one that is scattered.
+        let requests = table.state.shape_of(shape).requests.iter();
+        let (column, request) = requests.min_by_key(|(column, request)| -> i64 {
+            open.iter()
+                .map(|node| table.state.free_on(**node, *column).max(0) / request)
+                .sum()
+        })?;
+        Some(Scattered {
+            domain: *domain,
+            group: members(scopes, gang, scope, local)
+                .into_iter()
+                .next()
+                .unwrap_or_default(),
+            resource: columns.name(*column).to_owned(),
+            free: free(*column),
+            request: *request,
+            have,
+            need,
+        })
     })
 }
 

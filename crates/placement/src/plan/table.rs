@@ -117,6 +117,11 @@ impl<'a> Table<'a> {
         self.slots[local][node.index()]
     }
 
+    /// Whether the node counts for the shape at all.
+    pub(super) fn allows(&self, local: usize, node: NodeId) -> bool {
+        self.allowed[local][node.index()]
+    }
+
     pub(super) fn sum(&self, local: usize, domain: DomainId) -> u64 {
         self.sums[local][domain.index()]
     }

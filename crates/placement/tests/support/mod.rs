@@ -8,6 +8,8 @@
 )]
 
 pub mod cluster;
+pub mod crowded;
+pub mod medium;
 pub mod reference;
 pub mod simple;
 
