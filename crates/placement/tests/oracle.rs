@@ -4,6 +4,8 @@
 //! The programme knows nothing of the planner: whole numbers of pods per group and node, one yes-or-no per part and domain.
 //! The solver and the planner may both give up on their budgets; how often is printed and bounded. A contradiction is a failure.
 
+#![allow(clippy::print_stdout, reason = "the tally is worth reading")]
+
 mod support;
 
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ enum Oracle {
 }
 
 /// Branch-and-bound nodes per question: deterministic, unlike a clock.
-const NODES: u64 = 150;
+const NODES: u64 = 60;
 
 /// Weights that make the sum of lost levels lexicographic: more than a rank can lose with what is below it.
 const WEIGHTS: [f64; 4] = [8_000.0, 1_600.0, 40.0, 1.0];
@@ -241,24 +243,27 @@ fn compare(seeds: std::ops::Range<u64>, wishes: Wishes) -> Tally {
         tally.placed * 5 > total && tally.refused * 20 > total,
         "{tally:?}: the generator leans to one side"
     );
-    assert!(tally.unknown * 2 < total, "{tally:?}: an oracle that mostly does not know is none");
+    assert!(
+        tally.unknown * 2 < total,
+        "{tally:?}: an oracle that mostly does not know is none"
+    );
     tally
 }
 
 #[test]
 fn required_packing_agrees_with_the_solver() {
-    let tally = compare(0..150, Wishes::Required);
+    let tally = compare(0..90, Wishes::Required);
     assert!(tally.undecided <= 15, "{tally:?}");
 }
 
 #[test]
 fn one_preferred_level_is_met_as_well_as_it_can_be() {
-    let tally = compare(1_000..1_100, Wishes::OnePreferred);
+    let tally = compare(1_000..1_060, Wishes::OnePreferred);
     assert!(tally.undecided <= 10 && tally.worse == 0, "{tally:?}");
 }
 
 #[test]
 fn many_wishes_come_close_to_the_best() {
-    let tally = compare(2_000..2_100, Wishes::Many);
+    let tally = compare(2_000..2_060, Wishes::Many);
     assert!(tally.undecided <= 10 && tally.worse <= 10, "{tally:?}");
 }

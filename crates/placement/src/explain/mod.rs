@@ -47,6 +47,7 @@ pub enum Verdict {
 
 /// One shape against one domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SlotReport {
     /// Groups of this shape.
     pub groups: Vec<String>,
@@ -58,6 +59,7 @@ pub struct SlotReport {
 
 /// The best domain of one level.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LevelReport {
     /// The part of the gang.
     pub part: String,
@@ -77,6 +79,7 @@ pub struct LevelReport {
 
 /// Nodes ruled out for a group by one rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RuledOutReport {
     /// A group of the shape.
     pub group: String,
@@ -138,6 +141,7 @@ impl Remedy {
 
 /// The whole answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The gang.
     pub gang: String,

@@ -48,7 +48,8 @@ impl Expected {
         if explanation.verdict != self.verdict {
             return Some(format!("the verdict is {:?}", explanation.verdict));
         }
-        if !leads && !(self.anywhere && with_code.next().is_some()) {
+        let named = leads || (self.anywhere && with_code.next().is_some());
+        if !named {
             return Some(format!("{} does not lead", self.code.as_str()));
         }
         let said = explanation.to_string();
