@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::kinds::selectable_values;
+use crate::kinds::{API_SERVER_ADDRESS, selectable_values};
 use crate::ports::format_time;
 use crate::store::{Draft, Expect, Key};
 use crate::tree::{meta_mut, meta_text};
@@ -33,12 +33,24 @@ pub(crate) fn create_initial_objects(core: &Core) {
             "preemptionPolicy": "PreemptLowerPriority"});
         create(core, "scheduling.k8s.io", "priorityclasses", class);
     }
+    create(core, "", "services", service_of_the_server());
 }
 
 fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
         "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
+}
+
+/// Where pods find the API server. Nothing answers at the address: pods are simulated.
+fn service_of_the_server() -> Value {
+    json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kubernetes", "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {"clusterIP": API_SERVER_ADDRESS, "clusterIPs": [API_SERVER_ADDRESS], "internalTrafficPolicy": "Cluster",
+            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "type": "ClusterIP",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]},
+        "status": {"loadBalancer": {}}})
 }
 
 fn create(core: &Core, group: &str, plural: &str, mut object: Value) {

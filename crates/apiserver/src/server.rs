@@ -95,7 +95,7 @@ impl Builder {
         self
     }
 
-    /// The server, with the objects every cluster has (namespaces, system priority classes).
+    /// The server, with the objects every cluster has (namespaces, system priority classes, its own service).
     pub fn build(self) -> ApiServer {
         let identities = self.seed.map_or_else(Identities::from_entropy, Identities::seeded);
         let store = Store::new(self.history_limit);

@@ -131,7 +131,9 @@ impl Kind for Plain {
             service_ip::keep(object, old);
         }
         if self.kind == "Namespace" {
-            if part != Part::Other("finalize") {
+            if part == Part::Other("finalize") {
+                crate::tree::carry("status", old, object);
+            } else {
                 crate::tree::carry("spec", old, object);
             }
             let empty = object

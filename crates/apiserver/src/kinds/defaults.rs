@@ -234,8 +234,12 @@ fn job(spec: &mut Value) {
 }
 
 fn autoscaler(object: &mut Value) {
+    let old_version = object.get("apiVersion").and_then(Value::as_str) == Some("autoscaling/v1");
     let spec = spec(object);
     spec.entry("minReplicas").or_insert(json!(1));
+    if old_version {
+        return;
+    }
     if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
         let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
         spec.insert("metrics".into(), json!([cpu]));

@@ -4,6 +4,7 @@
 //! each where they differ much; custom resources answer from their schema. Rules decide on trees and never touch the
 //! store, except through the [`World`] they are shown.
 
+pub(crate) mod autoscaler_versions;
 mod builtin;
 mod decoding;
 mod defaults;
@@ -22,6 +23,7 @@ use serde_json::Value;
 use crate::store::Store;
 pub(crate) use builtin::Plain;
 use coppice_schema::{Cursor, FieldError};
+pub(crate) use service_ip::API_SERVER_ADDRESS;
 
 /// What rules may look at beside the object.
 pub(crate) struct World<'a> {

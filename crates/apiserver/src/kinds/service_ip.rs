@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::store::Store;
 
-/// 10.96.0.0/16, as most clusters have it; .0 and .1 are taken (network, API server).
+/// The address of the API server in 10.96.0.0/16, the range that most clusters have; .0 is the network's.
+pub(crate) const API_SERVER_ADDRESS: &str = "10.96.0.1";
 const FIRST: u32 = 0x0a60_0002;
 const LAST: u32 = 0x0a60_fffe;
 

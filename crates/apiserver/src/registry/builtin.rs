@@ -244,6 +244,17 @@ const TABLE: &[Row] = &[
         true,
         "status",
     ),
+    row(
+        ("autoscaling", "v1"),
+        (
+            "horizontalpodautoscalers",
+            "horizontalpodautoscaler",
+            "HorizontalPodAutoscaler",
+        ),
+        ("hpa", "all"),
+        true,
+        "status",
+    ),
     row(BATCH, ("cronjobs", "cronjob", "CronJob"), ("cj", "all"), true, "status"),
     row(BATCH, ("jobs", "job", "Job"), ("", "all"), true, "status"),
     row(
@@ -386,10 +397,10 @@ impl Row {
         Served {
             group: self.group.into(),
             version: self.version.into(),
-            storage_api_version: if id == EVENTS {
-                "v1".into()
-            } else {
-                super::join_api_version(self.group, self.version).into()
+            storage_api_version: match self.group {
+                "events.k8s.io" => "v1".into(),
+                "autoscaling" => "autoscaling/v2".into(),
+                group => super::join_api_version(group, self.version).into(),
             },
             plural: self.plural.into(),
             singular: self.singular.into(),

@@ -1,13 +1,17 @@
 //! Objects as one version of a resource shows them.
 //!
 //! The store holds each object once. Another version of a custom resource differs only in `apiVersion` (there is no
-//! conversion beyond that); events have two shapes, one per group.
+//! conversion beyond that); events have two shapes, one per group, and autoscalers one per version.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use crate::kinds::autoscaler_versions;
 use crate::registry::Served;
 use crate::store::Object;
+
+/// The built-in group with two versions of one kind.
+const AUTOSCALING: &str = "autoscaling";
 
 /// Whether objects must be changed to be shown.
 pub(crate) fn is_storage_view(served: &Served) -> bool {
@@ -46,6 +50,9 @@ pub(crate) fn to_view(served: &Served, value: &mut Value) {
         rename(value, &TO_EVENTS_GROUP);
         drop_empty_reporter(value);
     }
+    if &*served.group == AUTOSCALING {
+        autoscaler_versions::to_v1(value);
+    }
     value["apiVersion"] = json!(served.api_version());
 }
 
@@ -58,6 +65,9 @@ pub(crate) fn to_storage(served: &Served, value: &mut Value) {
         let back: Vec<(&str, &str)> = TO_EVENTS_GROUP.iter().map(|(core, group)| (*group, *core)).collect();
         rename(value, &back);
         restore_source(value);
+    }
+    if &*served.group == AUTOSCALING {
+        autoscaler_versions::to_v2(value);
     }
     value["apiVersion"] = json!(&*served.storage_api_version);
 }

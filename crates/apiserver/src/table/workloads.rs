@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::age::span;
 use super::{AGE, Heading, NAME, age, containers, items, name, number, number_at, selector, text, text_at, wide};
+use crate::kinds::autoscaler_versions;
 
 pub(super) const DEPLOYMENT: &[Heading] = &[
     NAME,
@@ -151,6 +152,11 @@ pub(super) const AUTOSCALER: &[Heading] = &[
 ];
 
 pub(super) fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
+    let mut object = object.clone();
+    if object["apiVersion"] == "autoscaling/v1" {
+        autoscaler_versions::to_v2(&mut object);
+    }
+    let object = &object;
     let reference = format!(
         "{}/{}",
         text_at(object, "/spec/scaleTargetRef/kind", ""),
