@@ -6,7 +6,7 @@
 //! What it leaves out, and says so with a Status when asked: logs, exec, attach, port-forward and ephemeral containers
 //! (501); answers in protobuf or CBOR (406 for a client that accepts nothing else; those built from client-go also accept
 //! JSON) and bodies in CBOR (415); conversion webhooks between versions of a custom resource (versions differ only in
-//! `apiVersion`); admission policies; API aggregation; older versions of built-in groups (`autoscaling/v1` among them);
+//! `apiVersion`); admission policies; API aggregation; older versions of built-in groups, except `autoscaling/v1`;
 //! audit. Users are whoever the [`auth`] port says they are; certificates and tokens are not checked. Descriptions
 //! in OpenAPI and in table columns are those of custom resources only.
 //!

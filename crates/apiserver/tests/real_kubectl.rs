@@ -475,6 +475,12 @@ async fn objects_that_kubectl_makes() {
             &["run", "one", "--image=nginx:1", "--labels=app=one"],
             "pod/one created",
         ),
+        (
+            &["autoscale", "deployment", "d", "--max=5", "--cpu=60%"],
+            "horizontalpodautoscaler.autoscaling/d autoscaled",
+        ),
+        (&["get", "hpa.v1.autoscaling", "d"], "60%"),
+        (&["get", "service", "kubernetes"], "443/TCP"),
         (&["auth", "can-i", "create", "pods"], "yes"),
         (&["auth", "whoami"], "kubernetes-admin"),
         (&["delete", "configmap", "m"], "configmap \"m\" deleted"),
@@ -497,6 +503,14 @@ async fn objects_that_kubectl_makes() {
     assert_eq!(bench.ok(&port, "").await, "http");
     let replicas = ["get", "deployment", "d", "-o", "jsonpath={.spec.replicas}"];
     assert_eq!(bench.ok(&replicas, "").await, "2");
+    let old = [
+        "get",
+        "hpa.v1.autoscaling",
+        "d",
+        "-o",
+        "jsonpath={.spec.targetCPUUtilizationPercentage}",
+    ];
+    assert_eq!(bench.ok(&old, "").await, "60");
     assert!(!bench.ok(&["create", "token", "robot"], "").await.trim().is_empty());
     has(
         &bench.fails(&["create", "namespace", "n"], "").await,

@@ -33,6 +33,9 @@ pub struct Step {
     /// A body sent as it is written, in place of `body`.
     #[serde(default)]
     pub raw: Option<String>,
+    /// A body of these bytes, in base64, in place of `body`.
+    #[serde(default)]
+    pub base64: Option<String>,
     /// A body of this many bytes of valid JSON, in place of `body`.
     #[serde(default)]
     pub oversize: Option<usize>,

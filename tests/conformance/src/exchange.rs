@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use base64::Engine as _;
 use futures::StreamExt;
 use http::{Method, Request};
 use http_body_util::{BodyExt, BodyStream};
@@ -72,12 +73,13 @@ async fn send(client: &Client, step: &Step, kept: &BTreeMap<String, Value>) -> R
         .method(Method::from_bytes(method.as_bytes())?)
         .uri(fill(path, kept)?);
     let mut headers = BTreeMap::from([("accept".to_owned(), "application/json".to_owned())]);
-    let body = match (&step.body, &step.raw, step.oversize) {
-        (Some(body), None, None) => Some(fill_value(body, kept)?.to_string()),
-        (None, Some(raw), None) => Some(fill(raw, kept)?),
-        (None, None, Some(bytes)) => Some(format!("{{\"filler\":\"{}\"}}", "x".repeat(bytes))),
-        (None, None, None) => None,
-        _ => bail!("a step has one of body, raw and oversize"),
+    let body = match (&step.body, &step.raw, &step.base64, step.oversize) {
+        (Some(body), None, None, None) => Some(fill_value(body, kept)?.to_string().into_bytes()),
+        (None, Some(raw), None, None) => Some(fill(raw, kept)?.into_bytes()),
+        (None, None, Some(bytes), None) => Some(base64::engine::general_purpose::STANDARD.decode(bytes)?),
+        (None, None, None, Some(bytes)) => Some(format!("{{\"filler\":\"{}\"}}", "x".repeat(bytes)).into_bytes()),
+        (None, None, None, None) => None,
+        _ => bail!("a step has one of body, raw, base64 and oversize"),
     };
     if body.is_some() {
         headers.insert("content-type".to_owned(), "application/json".to_owned());
@@ -90,9 +92,7 @@ async fn send(client: &Client, step: &Step, kept: &BTreeMap<String, Value>) -> R
     for (name, value) in &headers {
         request = request.header(name, fill(value, kept)?);
     }
-    let response = client
-        .send(request.body(Body::from(body.unwrap_or_default().into_bytes()))?)
-        .await?;
+    let response = client.send(request.body(Body::from(body.unwrap_or_default()))?).await?;
     let status = response.status().as_u16();
     let headers = COMPARED_HEADERS
         .iter()

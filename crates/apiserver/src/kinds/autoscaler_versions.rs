@@ -179,6 +179,10 @@ pub(crate) fn to_v2(object: &mut Value) {
     {
         object["spec"]["behavior"] = behavior;
     }
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+        status.retain(|name, value| name != "currentReplicas" || *value != 0);
+        status.entry("currentMetrics").or_insert(Value::Null);
+    }
     if let Some(current) = current {
         object["status"]["currentMetrics"] = json!(current);
     }

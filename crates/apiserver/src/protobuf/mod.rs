@@ -64,7 +64,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, DecodeError> {
     let table = Table::shared();
     let message = table.kind(&envelope.api_version, &envelope.kind).ok_or_else(|| {
         broken(format!(
-            "no kind {:?} is registered for version {:?}",
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
             envelope.kind, envelope.api_version
         ))
     })?;
@@ -133,10 +133,7 @@ fn read_message(
         let Some(field) = table.field(message, number) else {
             continue;
         };
-        read_field(table, field, content, members, depth).map_err(|error| match &*field.name {
-            "" => error,
-            name => format!("{name}: {error}"),
-        })?;
+        read_field(table, field, content, members, depth)?;
     }
     Ok(())
 }
