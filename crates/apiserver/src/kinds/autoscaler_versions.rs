@@ -162,8 +162,8 @@ pub(crate) fn to_v2(object: &mut Value) {
     };
     let mut metrics = new(annotation(object, METRICS), &WANTED).unwrap_or_default();
     match take(object, "spec", "targetCPUUtilizationPercentage") {
-        Some(percentage) if !percentage.is_null() => metrics.push(cpu_utilization(percentage)),
-        _ if metrics.is_empty() => metrics.push(cpu_utilization(json!(80))),
+        Some(percentage) if !percentage.is_null() => metrics.push(cpu_utilization(&percentage)),
+        _ if metrics.is_empty() => metrics.push(cpu_utilization(&json!(80))),
         _ => {}
     }
     let behavior = annotation(object, BEHAVIOR).map(|behavior| with_keys(&behavior, char::to_ascii_lowercase));
@@ -197,7 +197,7 @@ fn is_cpu_utilization(metric: &Value) -> bool {
         && metric.pointer("/resource/target/averageUtilization").is_some()
 }
 
-fn cpu_utilization(percentage: Value) -> Value {
+fn cpu_utilization(percentage: &Value) -> Value {
     json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percentage}}})
 }
 
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_use_of_cpu_is_a_number_in_the_old_version() {
-        let mut object = json!({"metadata": {}, "spec": {"maxReplicas": 3, "metrics": [cpu_utilization(json!(60))]}});
+        let mut object = json!({"metadata": {}, "spec": {"maxReplicas": 3, "metrics": [cpu_utilization(&json!(60))]}});
         let stored = object.clone();
         to_v1(&mut object);
         assert_eq!(
@@ -331,7 +331,7 @@ mod tests {
     fn nothing_wanted_means_eighty_percent_of_cpu() {
         let mut object = json!({"metadata": {}, "spec": {"maxReplicas": 3}});
         to_v2(&mut object);
-        assert_eq!(object["spec"]["metrics"], json!([cpu_utilization(json!(80))]));
+        assert_eq!(object["spec"]["metrics"], json!([cpu_utilization(&json!(80))]));
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
                 {"type": "Object", "object": {"describedObject": {"kind": "Service", "name": "s", "apiVersion": "v1"},
                     "metric": {"name": "m"}, "target": {"type": "Value", "value": "3"}}},
                 {"type": "External", "external": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "4"}}},
-                cpu_utilization(json!(60))]},
+                cpu_utilization(&json!(60))]},
             "status": {"currentReplicas": 1, "desiredReplicas": 2,
                 "conditions": [{"type": "AbleToScale", "status": "True"}],
                 "currentMetrics": [{"type": "Resource", "resource": {"name": "cpu",
