@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::pods::PodNames;
 use super::{Draft, Replica};
 use crate::command::{Command, Kind, merge_patch};
+use crate::context::SetContext;
 use crate::objects;
+use crate::set::referenced_domains;
 use crate::snapshot::target_of;
 
 /// Fields of a gang that follow the set; the rest of it belongs to others.
@@ -53,16 +55,18 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
 fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Option<Value> {
     let current = json!(stored.spec);
     let mut wanted = current.clone();
+    let level_lost = level_lost(replica.context);
     for field in OURS {
-        // A topology that is missing for now must not unpack a gang that is placed already.
-        let topology_lost = replica.context.settings.topology_aware && replica.context.topology.is_none();
-        if topology_lost && field.starts_with("topology") {
+        if level_lost && field.starts_with("topology") {
             continue;
         }
         match desired["spec"].get(field) {
             Some(value) => wanted[field] = value.clone(),
             None => drop(wanted.as_object_mut().and_then(|spec| spec.remove(field))),
         }
+    }
+    if level_lost {
+        keep_packing(&mut wanted, &current);
     }
     let mut patch = serde_json::Map::new();
     if let Some(spec) = merge_patch(&current, &wanted) {
@@ -80,4 +84,26 @@ fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Optio
         patch.insert("metadata".to_owned(), json!({"labels": lacking}));
     }
     (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// Whether a level that the set packs by is missing for now, alone or with its whole topology. That must not unpack a gang
+/// that is placed already.
+fn level_lost(context: &SetContext<'_>) -> bool {
+    let known = |domain: &String| {
+        context
+            .topology
+            .is_some_and(|topology| topology.keys.contains_key(domain))
+    };
+    context.settings.topology_aware && !referenced_domains(context).iter().all(known)
+}
+
+/// Gives the pod groups the constraints that they have.
+fn keep_packing(wanted: &mut Value, current: &Value) {
+    let stored = current["podgroups"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for group in wanted["podgroups"].as_array_mut().into_iter().flatten() {
+        let before = stored.iter().find(|before| before["name"] == group["name"]);
+        if let Some(constraint) = before.and_then(|before| before.get("topologyConstraint")) {
+            group["topologyConstraint"] = constraint.clone();
+        }
+    }
 }

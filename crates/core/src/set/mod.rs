@@ -15,6 +15,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
 
 pub use acceptance::adopted_hash;
+pub(crate) use status::referenced_domains;
 pub use status::topology_name;
 
 use crate::command::{Command, Kind, Urgency, merge_patch};

@@ -181,7 +181,8 @@ fn constraints(set: &PodCliqueSet) -> impl Iterator<Item = &TopologyConstraint> 
         .flatten()
 }
 
-fn referenced_domains(context: &SetContext<'_>) -> BTreeSet<String> {
+/// The domains that the constraints of a set name.
+pub(crate) fn referenced_domains(context: &SetContext<'_>) -> BTreeSet<String> {
     let domains = constraints(context.facts.set).flat_map(|constraint| [constraint.required(), constraint.preferred()]);
     domains.flatten().map(str::to_owned).collect()
 }
