@@ -1,5 +1,8 @@
 //! The view and its drawings, against golden files beside this one; COPPICE_BLESS=1 writes them anew.
-#![allow(clippy::needless_pass_by_value, reason = "JSON written in place reads better without a reference")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "JSON written in place reads better without a reference"
+)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

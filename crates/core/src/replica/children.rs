@@ -93,6 +93,8 @@ fn scaling_groups(replica: &Replica<'_>, draft: &mut Draft) {
             continue;
         };
         if stored.metadata.deletion_timestamp.is_some() {
+            // Somebody deleted a group that is wanted: let it go with all that it owns, then make it anew.
+            super::teardown::group(stored, replica.snapshot, draft);
             continue;
         }
         let mut owned = json!({"metadata": {"labels": desired["metadata"]["labels"]}, "spec": desired["spec"]});
@@ -107,8 +109,8 @@ fn scaling_groups(replica: &Replica<'_>, draft: &mut Draft) {
     }
     let wanted: BTreeSet<&str> = replica.layout.groups.iter().map(|group| group.name.as_str()).collect();
     for (name, stored) in &replica.snapshot.groups {
-        if !wanted.contains(name.as_str()) && stored.metadata.deletion_timestamp.is_none() {
-            draft.delete(target_of(Kind::PodCliqueScalingGroup, &stored.metadata));
+        if !wanted.contains(name.as_str()) {
+            super::teardown::group(stored, replica.snapshot, draft);
         }
     }
 }
@@ -131,6 +133,7 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
             }
         };
         match state.stored {
+            None if state.doomed => {}
             None => {
                 let hash = replica.context.identities[clique.position].label();
                 draft.children.push(Command::Create(objects::pod_clique(
@@ -141,8 +144,8 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
                     &owner,
                 )));
             }
-            Some(stored) if stored.metadata.deletion_timestamp.is_some() => {
-                // Somebody deleted a clique that is wanted: let it go completely, then make it anew.
+            Some(stored) if !state.alive() => {
+                // Somebody deleted a clique that is wanted, or its group: let it go completely, then make it anew.
                 super::teardown::clique(stored, replica.snapshot, draft);
             }
             Some(stored) if directive != Directive::Hold => {

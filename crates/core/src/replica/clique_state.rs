@@ -38,6 +38,8 @@ pub struct CliqueState<'a> {
     pub leaving: Vec<&'a Arc<PodFacts>>,
     /// Pods with its labels that belong to an earlier object of the same name.
     pub orphans: Vec<&'a Arc<PodFacts>>,
+    /// Whether its scaling group is being deleted, and takes it along.
+    pub doomed: bool,
 }
 
 impl<'a> CliqueState<'a> {
@@ -71,13 +73,16 @@ impl<'a> CliqueState<'a> {
             active,
             leaving,
             orphans,
+            doomed: matches!(clique.place, Place::Member { group, .. } if going(snapshot, &layout.groups[group].name)),
         }
     }
 
     /// Whether the PodClique exists and is not being deleted.
     pub fn alive(&self) -> bool {
-        self.stored
-            .is_some_and(|stored| stored.metadata.deletion_timestamp.is_none())
+        let stored = self
+            .stored
+            .is_some_and(|stored| stored.metadata.deletion_timestamp.is_none());
+        stored && !self.doomed
     }
 
     /// Whether it belongs to no scaling group.
@@ -135,6 +140,12 @@ impl<'a> CliqueState<'a> {
             .and_then(|stored| stored.status.as_ref())
             .is_some_and(|status| conditions::is_true(&status.conditions, BREACHED))
     }
+}
+
+/// Whether a scaling group is being deleted.
+fn going(snapshot: &ReplicaSnapshot, group: &str) -> bool {
+    let stored = snapshot.groups.get(group);
+    stored.is_some_and(|stored| stored.metadata.deletion_timestamp.is_some())
 }
 
 /// The identity of a stored template, and whether it means what the set's template means.

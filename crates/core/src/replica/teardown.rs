@@ -4,7 +4,7 @@
 //! same name can never meet the pods of its predecessor.
 
 use coppice_api::names::finalizers;
-use coppice_api::types::PodClique;
+use coppice_api::types::{PodClique, PodCliqueScalingGroup};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
@@ -22,18 +22,8 @@ pub(crate) fn plan(_context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Rep
     for stored in snapshot.cliques.values() {
         clique(stored, snapshot, &mut draft);
     }
-    for group in snapshot.groups.values() {
-        let has_members = snapshot
-            .cliques
-            .values()
-            .any(|clique| owned_by(&clique.metadata, &group.metadata));
-        take_down(
-            Kind::PodCliqueScalingGroup,
-            &group.metadata,
-            finalizers::POD_CLIQUE_SCALING_GROUP,
-            has_members,
-            &mut draft,
-        );
+    for stored in snapshot.groups.values() {
+        group(stored, snapshot, &mut draft);
     }
     for pod in snapshot.pods.values().filter(|pod| !pod.deleting) {
         let owned = snapshot
@@ -85,6 +75,21 @@ pub(crate) fn clique(stored: &PodClique, snapshot: &ReplicaSnapshot, draft: &mut
         &stored.metadata,
         finalizers::POD_CLIQUE,
         has_pods,
+        draft,
+    );
+}
+
+/// Takes down a scaling group, or goes on where somebody else began. It goes after its cliques.
+pub(crate) fn group(stored: &PodCliqueScalingGroup, snapshot: &ReplicaSnapshot, draft: &mut Draft) {
+    let has_members = snapshot
+        .cliques
+        .values()
+        .any(|clique| owned_by(&clique.metadata, &stored.metadata));
+    take_down(
+        Kind::PodCliqueScalingGroup,
+        &stored.metadata,
+        finalizers::POD_CLIQUE_SCALING_GROUP,
+        has_members,
         draft,
     );
 }

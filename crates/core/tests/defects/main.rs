@@ -79,6 +79,7 @@ fn w03_a_failed_pod_counts_for_nothing_and_is_replaced_even_when_all_fail() {
 fn w04_what_is_recreated_never_begins_with_no_replicas() {
     let mut world = World::new(WL2);
     world.settle();
+    let before = uids(&world);
     world.delete("PodClique", "wl-0-pc-a");
     world.delete("PodCliqueScalingGroup", "wl-0-sg-x");
     for _ in 0..60 {
@@ -92,6 +93,7 @@ fn w04_what_is_recreated_never_begins_with_no_replicas() {
     assert_eq!(world.get("PodClique", "wl-0-pc-a")["spec"]["replicas"], 2);
     assert_eq!(world.get("PodCliqueScalingGroup", "wl-0-sg-x")["spec"]["replicas"], 2);
     assert_eq!(world.pods().len(), 10);
+    assert!(before.is_disjoint(&uids(&world)), "with pods of its own");
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn w05_a_terminated_gang_and_its_successor_never_overlap() {
     let before = uids(&world);
     let victim = name_of(pods_of(&world, "wl-0-pc-a")[0]);
     world.edit("Pod", &victim, |pod| {
-        pod["status"] = json!({"ready": false, "stuck": true})
+        pod["status"] = json!({"ready": false, "stuck": true});
     });
     world.settle();
     world.advance(11);
@@ -247,7 +249,7 @@ fn w21_nothing_is_written_in_vain_and_a_wait_has_a_deadline() {
     assert_eq!(plan(&world).deadline, None, "a healthy replica is not looked at again");
     let victim = name_of(pods_of(&world, "wl-0-pc-a")[0]);
     world.edit("Pod", &victim, |pod| {
-        pod["status"] = json!({"ready": false, "stuck": true})
+        pod["status"] = json!({"ready": false, "stuck": true});
     });
     world.settle();
     let breach = condition(world.get("PodClique", "wl-0-pc-a"), "MinAvailableBreached");

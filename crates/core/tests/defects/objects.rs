@@ -21,6 +21,9 @@ spec:
     - {name: worker, spec: {roleName: w, replicas: 3, minAvailable: 3, podSpec: {containers: [{name: m, image: cpu}]}}}
     - {name: gpu-worker, spec: {roleName: g, replicas: 2, minAvailable: 1, podSpec: {containers: [{name: m, image: gpu}]}}}
     - {name: work, spec: {roleName: x, replicas: 1, minAvailable: 1, startsAfter: [gpu-worker], podSpec: {containers: [{name: m, image: x}]}}}
+    - {name: member, spec: {roleName: m, replicas: 1, minAvailable: 1, podSpec: {containers: [{name: m, image: y}]}}}
+    podCliqueScalingGroups:
+    - {name: group, cliqueNames: [member], replicas: 2, minAvailable: 1}
 ";
 
 #[test]
@@ -143,7 +146,7 @@ fn w25_metadata_of_others_on_a_gang_is_left_alone() {
     world.writes.clear();
     world.settle();
     world.edit("PodCliqueSet", "wl", |set| {
-        set["metadata"]["labels"] = json!({"team": "infer"})
+        set["metadata"]["labels"] = json!({"team": "infer"});
     });
     world.settle();
     let gang = &world.get("PodGang", "wl-0")["metadata"];
@@ -232,15 +235,21 @@ fn w28_whatever_is_deleted_by_hand_comes_back() {
         "RoleBinding",
         "PodGang",
         "PodClique",
+        "PodCliqueScalingGroup",
     ] {
         assert!(before.contains_key(kind), "{kind} is there");
+        let uid = |world: &World, name: &str| world.get(kind, name)["metadata"]["uid"].clone();
+        let first: Vec<Value> = before[kind].iter().map(|name| uid(&world, name)).collect();
         for name in &before[kind] {
             world.delete(kind, name);
         }
         world.settle();
         assert_eq!(names(&world), before, "after all of {kind} were deleted");
+        for (name, first) in before[kind].iter().zip(first) {
+            assert_ne!(uid(&world, name), first, "{kind} {name} is a new one");
+        }
     }
-    assert_eq!(world.pods().len(), 6);
+    assert_eq!(world.pods().len(), 8);
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn w02_our_own_hand_never_goes_below_the_minimum() {
     // One of two is not ready, and one is the minimum: the other one must stay until its replacement serves.
     let weak = name_of(pods_of(&world, "wl-0-pc-a")[0]);
     world.edit("Pod", &weak, |pod| {
-        pod["status"] = json!({"ready": false, "stuck": true})
+        pod["status"] = json!({"ready": false, "stuck": true});
     });
     new_image(&mut world, "a:2");
     for _ in 0..200 {
@@ -104,7 +104,7 @@ fn w17_an_update_ends_when_its_pods_serve_and_a_change_of_strategy_ends_it() {
     let before = uids(&world);
     let victim = name_of(pods_of(&world, "wl-0-pc-a")[0]);
     world.edit("Pod", &victim, |pod| {
-        pod["status"] = json!({"ready": false, "stuck": true})
+        pod["status"] = json!({"ready": false, "stuck": true});
     });
     world.settle();
     world.advance(11);
