@@ -1,6 +1,6 @@
 //! Every scenario of `tests/scenarios` that is meant for it, on a real kube-apiserver and etcd, one test each. A few
 //! control planes run side by side; scenarios with the same needs share one, one after the other, and those that kill the
-//! API server get one of their own. The operator runs in this process.
+//! API server get one of their own. Operator and gang scheduler run in this process.
 //! Needs `KUBEBUILDER_ASSETS`; without it this fails and says what to do.
 
 #![allow(clippy::print_stdout, reason = "the log of a test run names versions and steps")]
@@ -16,6 +16,7 @@ use coppice_harness::scenario::model::{Place, Scenario};
 use coppice_harness::scenario::operator::{InProcessOperator, OperatorUnderTest};
 use coppice_harness::scenario::parse;
 use coppice_harness::scenario::run::{Progress, run};
+use coppice_harness::scenario::scheduler::InProcessScheduler;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Runtime;
 
@@ -56,8 +57,15 @@ impl Pool {
                 None => None,
             };
             let under_test = operator.as_ref().map(|operator| operator as &dyn OperatorUnderTest);
-            let environment = RealEnvironment::new(&control_plane, under_test, alone);
+            let scheduler = match scenario.uses_gang_scheduler() {
+                true => Some(InProcessScheduler::start(control_plane.client()).await?),
+                false => None,
+            };
+            let environment = RealEnvironment::new(&control_plane, under_test, scheduler.as_ref(), alone);
             let result = run(scenario, &environment, &note).await;
+            if let Some(scheduler) = &scheduler {
+                scheduler.stop().await;
+            }
             if let Some(operator) = &operator {
                 operator.stop().await;
             }

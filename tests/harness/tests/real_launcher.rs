@@ -83,7 +83,7 @@ async fn failures_say_what_was_expected_what_is_there_and_what_happened() {
     let control_plane = ControlPlane::start(&options)
         .await
         .unwrap_or_else(|error| panic!("{error}"));
-    let environment = RealEnvironment::new(&control_plane, None, false);
+    let environment = RealEnvironment::new(&control_plane, None, None, false);
 
     // An expectation that does not come true.
     let failure = fail(
@@ -212,7 +212,7 @@ async fn the_operator_can_be_restarted_by_a_scenario() {
     let operator = control_plane
         .start_companion("operator", Path::new("/bin/sh"), &arguments)
         .unwrap();
-    let environment = RealEnvironment::new(&control_plane, Some(&operator), false);
+    let environment = RealEnvironment::new(&control_plane, Some(&operator), None, false);
     let text = "name: restart
 description: The operator lives twice.
 cluster: {operator: true}

@@ -135,6 +135,8 @@ impl Precondition {
 pub enum Patch {
     /// A JSON merge patch.
     Merge(Value),
+    /// A strategic merge patch, which knows the lists of built-in kinds: a pod's conditions merge by type.
+    Strategic(Value),
     /// A server-side apply of these fields, taking them over from others when `force` is set.
     Apply {
         /// The fields, with `apiVersion` and `kind`.
@@ -336,6 +338,13 @@ impl Writer {
                     ..PatchParams::default()
                 };
                 (params, WirePatch::Merge(demand(fields)))
+            }
+            Patch::Strategic(fields) => {
+                let params = PatchParams {
+                    field_manager: Some(self.options.manager.clone()),
+                    ..PatchParams::default()
+                };
+                (params, WirePatch::Strategic(demand(fields)))
             }
             Patch::Apply { fields, force } => {
                 let params = PatchParams::apply(&self.options.manager);

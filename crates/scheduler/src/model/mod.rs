@@ -50,6 +50,7 @@ use coppice_runtime::cache::ObjectKey;
 
 pub use gang::{GangId, GangRecord, GroupRecord, ReplicaKey, StoredPlan};
 pub use node::NodeProjection;
+pub(crate) use objects::levels as topology_levels;
 pub use objects::{ObjectError, Objects};
 pub use pod::{PodRecord, PodRecords};
 pub use question::Question;
@@ -75,6 +76,8 @@ pub struct Model {
     members: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Pods of ours that could be placed now, by what they are placed with.
     waiting: BTreeMap<GangId, BTreeSet<ObjectKey>>,
+    /// Pods that are being deleted and still take room.
+    leaving: BTreeSet<ObjectKey>,
     replicas: BTreeMap<ReplicaKey, BTreeSet<ObjectKey>>,
     room: u64,
 }
@@ -95,6 +98,7 @@ impl Model {
             by_node: BTreeMap::new(),
             members: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            leaving: BTreeSet::new(),
             replicas: BTreeMap::new(),
             room: 0,
         }
@@ -121,6 +125,17 @@ impl Model {
     /// What has pods of ours that could be placed now.
     pub fn waiting(&self) -> impl Iterator<Item = &GangId> {
         self.waiting.keys()
+    }
+
+    /// The waiting pods of a gang.
+    pub fn waiting_pods(&self, id: &GangId) -> impl Iterator<Item = &Arc<PodRecord>> {
+        let keys = self.waiting.get(id).into_iter().flatten();
+        keys.filter_map(|key| self.pods.get(key))
+    }
+
+    /// Pods that are being deleted and still take room.
+    pub fn leaving(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.leaving.iter()
     }
 
     /// A pod.
@@ -247,6 +262,15 @@ impl Model {
         }
     }
 
+    /// Takes room for a pod tentatively, whether there is any or not; undone by rolling the state back.
+    pub fn hold(&mut self, key: &ObjectKey, node: &str) {
+        let pod = self.pods.get(key).cloned();
+        if let Some((pod, node)) = pod.zip(self.state.node_id(node)) {
+            let shape = self.shape(&pod);
+            self.state.place(node, shape, 1);
+        }
+    }
+
     /// Whether the pod is being bound.
     #[must_use]
     pub fn is_assumed(&self, key: &ObjectKey) -> bool {
@@ -336,6 +360,9 @@ impl Model {
         let key = &pod.meta.key;
         if let Some(node) = self.node_of(pod) {
             self.by_node.entry(node).or_default().insert(key.clone());
+            if pod.deleting {
+                self.leaving.insert(key.clone());
+            }
         }
         if let Some(gang) = pod.gang() {
             self.members.entry(gang).or_default().insert(key.clone());
@@ -356,6 +383,7 @@ impl Model {
             }
         }
         let key = &pod.meta.key;
+        self.leaving.remove(key);
         if let Some(node) = self.node_of(pod) {
             take(&mut self.by_node, &node, key);
         }

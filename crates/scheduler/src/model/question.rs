@@ -16,7 +16,7 @@ use coppice_placement::preempt::{Running, RunningGroup, RunningPod};
 use coppice_placement::shape::ShapeId;
 use coppice_placement::topology::DomainPath;
 use coppice_placement::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Reason, ReasonCode};
-use coppice_runtime::cache::ObjectKey;
+use coppice_runtime::cache::{Meta, ObjectKey};
 use jiff::Timestamp;
 
 use super::{GangId, GangRecord, Model, PodRecord};
@@ -342,6 +342,18 @@ impl Model {
             group.placed.sort_by_key(|(pod, _)| (pod.created, pod.meta.key.clone()));
         }
         groups
+    }
+
+    /// The pods of a gang that have nodes.
+    #[must_use]
+    pub fn placed_pods(&self, gang: &ObjectKey) -> Vec<Meta> {
+        let members = self
+            .gangs
+            .get(gang)
+            .map(|record| self.members_of(record))
+            .unwrap_or_default();
+        let placed = members.iter().flat_map(|group| &group.placed);
+        placed.map(|(pod, _)| pod.meta.clone()).collect()
     }
 
     /// The gangs that run and could be evicted: those whose pods are ours. A gang that is being bound is protected.

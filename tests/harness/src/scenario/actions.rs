@@ -166,6 +166,8 @@ impl Actor<'_> {
                 Ok(())
             }
             Action::RestartOperator => Ok(self.environment.restart_operator().await?),
+            Action::RestartScheduler => Ok(self.environment.restart_scheduler().await?),
+            Action::KillScheduler { after_bindings } => Ok(self.environment.kill_scheduler(*after_bindings).await?),
             Action::KillApiServer => Ok(self.environment.kill_api_server().await?),
             Action::RestartApiServer => Ok(self.environment.restart_api_server().await?),
             Action::Wait { quiet_for: None } => Ok(()),

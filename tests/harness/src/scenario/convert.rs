@@ -213,6 +213,13 @@ impl Converter<'_> {
         if file.restart_operator.is_some() {
             actions.push(("restartOperator", Action::RestartOperator));
         }
+        if file.restart_scheduler.is_some() {
+            actions.push(("restartScheduler", Action::RestartScheduler));
+        }
+        if let Some(kill) = file.kill_scheduler {
+            let after_bindings = kill.after_bindings;
+            actions.push(("killScheduler", Action::KillScheduler { after_bindings }));
+        }
         if file.kill_api_server.is_some() {
             actions.push(("killApiServer", Action::KillApiServer));
         }

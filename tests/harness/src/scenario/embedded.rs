@@ -1,4 +1,4 @@
-//! The embedded control plane as a place for scenarios: API server, simulated nodes and controllers, and the operator,
+//! The embedded control plane as a place for scenarios: API server, simulated nodes and controllers, operator and scheduler,
 //! all in this process. It starts within milliseconds, so that every scenario gets one of its own.
 
 use std::time::Duration;
@@ -11,6 +11,7 @@ use kube::Client;
 use super::environment::{Environment, EnvironmentError, Offers};
 use super::model::Scenario;
 use super::operator::{InProcessOperator, OperatorUnderTest};
+use super::scheduler::InProcessScheduler;
 
 /// How long a node without power counts as alive. It is known by its power and not by heartbeats, which a busy machine
 /// could miss.
@@ -22,6 +23,7 @@ pub struct EmbeddedEnvironment {
     offers: Offers,
     cluster: SimulatedCluster,
     operator: Option<InProcessOperator>,
+    scheduler: Option<InProcessScheduler>,
 }
 
 impl EmbeddedEnvironment {
@@ -50,6 +52,10 @@ impl EmbeddedEnvironment {
             Some(needs) => Some(InProcessOperator::start(client.clone(), needs).await?),
             None => None,
         };
+        let scheduler = match scenario.uses_gang_scheduler() {
+            true => Some(InProcessScheduler::start(client.clone()).await?),
+            false => None,
+        };
         let cluster = SimulatedCluster::start(client.clone(), options)
             .await
             .map_err(|error| EnvironmentError::Nodes(error.to_string()))?;
@@ -59,15 +65,20 @@ impl EmbeddedEnvironment {
                 controller_manager: needs.controller_manager,
                 scheduler: needs.scheduler,
                 operator: operator.is_some(),
+                gang_scheduler: scheduler.is_some(),
                 api_server_restart: false,
             },
             cluster,
             operator,
+            scheduler,
         })
     }
 
-    /// Stops everything, the operator first.
+    /// Stops everything, scheduler and operator first.
     pub async fn stop(self) {
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.stop().await;
+        }
         if let Some(operator) = &self.operator {
             operator.stop().await;
         }
@@ -94,5 +105,25 @@ impl Environment for EmbeddedEnvironment {
             Some(operator) => operator.restart().await,
             None => Err(self.not_offered("restarting the operator")),
         }
+    }
+
+    async fn restart_scheduler(&self) -> Result<(), EnvironmentError> {
+        let what = "restarting the gang scheduler";
+        self.scheduler
+            .as_ref()
+            .ok_or_else(|| self.not_offered(what))?
+            .restart()
+            .await;
+        Ok(())
+    }
+
+    async fn kill_scheduler(&self, after_bindings: u32) -> Result<(), EnvironmentError> {
+        let what = "killing the gang scheduler";
+        self.scheduler
+            .as_ref()
+            .ok_or_else(|| self.not_offered(what))?
+            .kill(after_bindings)
+            .await;
+        Ok(())
     }
 }

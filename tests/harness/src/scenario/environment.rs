@@ -9,6 +9,7 @@ use kube::Client;
 
 use super::model::{NodeGroup, Scenario};
 use super::operator::OperatorUnderTest;
+use super::scheduler::InProcessScheduler;
 use crate::client::{self, ClientError};
 use crate::control_plane::{ControlPlane, ControlPlaneError};
 
@@ -21,6 +22,8 @@ pub struct Offers {
     pub scheduler: bool,
     /// The operator under test runs, and can be restarted.
     pub operator: bool,
+    /// The gang scheduler under test runs, and can be killed and restarted.
+    pub gang_scheduler: bool,
     /// The API server can be killed and restarted.
     pub api_server_restart: bool,
 }
@@ -45,6 +48,9 @@ pub enum EnvironmentError {
     /// The operator could not be started.
     #[error("the operator: {0}")]
     Operator(String),
+    /// The gang scheduler could not be started.
+    #[error("the gang scheduler: {0}")]
+    Scheduler(String),
 }
 
 /// A place to run scenarios.
@@ -80,6 +86,16 @@ pub trait Environment: Send + Sync {
         Err(self.not_offered("restarting the operator"))
     }
 
+    /// Stops the gang scheduler without farewell and starts it again.
+    async fn restart_scheduler(&self) -> Result<(), EnvironmentError> {
+        Err(self.not_offered("restarting the gang scheduler"))
+    }
+
+    /// Lets the gang scheduler die once it has bound so many more pods.
+    async fn kill_scheduler(&self, _after_bindings: u32) -> Result<(), EnvironmentError> {
+        Err(self.not_offered("killing the gang scheduler"))
+    }
+
     /// The error for what it cannot do.
     fn not_offered(&self, what: &'static str) -> EnvironmentError {
         EnvironmentError::NotOffered {
@@ -106,6 +122,10 @@ pub fn lacking(scenario: &Scenario, offers: Offers) -> Option<&'static str> {
         (scenario.cluster.scheduler && !offers.scheduler, "a scheduler"),
         (scenario.operator().is_some() && !offers.operator, "the operator"),
         (
+            scenario.uses_gang_scheduler() && !offers.gang_scheduler,
+            "the gang scheduler",
+        ),
+        (
             scenario.disturbs_api_server() && !offers.api_server_restart,
             "killing and restarting the API server",
         ),
@@ -117,16 +137,23 @@ pub fn lacking(scenario: &Scenario, offers: Offers) -> Option<&'static str> {
 pub struct RealEnvironment<'a> {
     control_plane: &'a ControlPlane,
     operator: Option<&'a dyn OperatorUnderTest>,
+    scheduler: Option<&'a InProcessScheduler>,
     alone: bool,
 }
 
 impl<'a> RealEnvironment<'a> {
     /// Offers what the control plane was started with. Only one that nobody shares should be `alone`: its API server
     /// may be killed.
-    pub fn new(control_plane: &'a ControlPlane, operator: Option<&'a dyn OperatorUnderTest>, alone: bool) -> Self {
+    pub fn new(
+        control_plane: &'a ControlPlane,
+        operator: Option<&'a dyn OperatorUnderTest>,
+        scheduler: Option<&'a InProcessScheduler>,
+        alone: bool,
+    ) -> Self {
         Self {
             control_plane,
             operator,
+            scheduler,
             alone,
         }
     }
@@ -148,6 +175,7 @@ impl Environment for RealEnvironment<'_> {
             controller_manager: self.control_plane.options().controller_manager,
             scheduler: self.control_plane.options().scheduler,
             operator: self.operator.is_some(),
+            gang_scheduler: self.scheduler.is_some(),
             api_server_restart: self.alone,
         }
     }
@@ -165,6 +193,21 @@ impl Environment for RealEnvironment<'_> {
             .operator
             .ok_or_else(|| self.not_offered("restarting the operator"))?;
         operator.restart().await
+    }
+
+    async fn restart_scheduler(&self) -> Result<(), EnvironmentError> {
+        let what = "restarting the gang scheduler";
+        self.scheduler.ok_or_else(|| self.not_offered(what))?.restart().await;
+        Ok(())
+    }
+
+    async fn kill_scheduler(&self, after_bindings: u32) -> Result<(), EnvironmentError> {
+        let what = "killing the gang scheduler";
+        self.scheduler
+            .ok_or_else(|| self.not_offered(what))?
+            .kill(after_bindings)
+            .await;
+        Ok(())
     }
 }
 
@@ -206,6 +249,7 @@ impl Environment for AnyCluster {
             controller_manager: true,
             scheduler: true,
             operator: true,
+            gang_scheduler: true,
             api_server_restart: false,
         }
     }
@@ -223,6 +267,7 @@ mod tests {
             controller_manager: true,
             scheduler: true,
             operator: true,
+            gang_scheduler: true,
             api_server_restart: true,
         };
         for (text, lack) in [
@@ -233,6 +278,11 @@ mod tests {
             ("cluster: {scheduler: true}\nsteps: [{wait: }]", "a scheduler"),
             ("cluster: {operator: true}\nsteps: [{wait: }]", "the operator"),
             ("steps: [{restartOperator: }]", "the operator"),
+            (
+                "cluster: {gangScheduler: true}\nsteps: [{wait: }]",
+                "the gang scheduler",
+            ),
+            ("steps: [{killScheduler: {afterBindings: 1}}]", "the gang scheduler"),
             ("steps: [{killApiServer: }]", "killing and restarting the API server"),
         ] {
             assert_eq!(lacking(&scenario(text), Offers::default()), Some(lack), "{text}");

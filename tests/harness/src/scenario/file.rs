@@ -56,6 +56,9 @@ pub(super) struct StepFile {
     #[serde(default, deserialize_with = "present")]
     pub(super) restart_operator: Option<Nothing>,
     #[serde(default, deserialize_with = "present")]
+    pub(super) restart_scheduler: Option<Nothing>,
+    pub(super) kill_scheduler: Option<KillSchedulerFile>,
+    #[serde(default, deserialize_with = "present")]
     pub(super) kill_api_server: Option<Nothing>,
     #[serde(default, deserialize_with = "present")]
     pub(super) restart_api_server: Option<Nothing>,
@@ -66,6 +69,12 @@ pub(super) struct StepFile {
     pub(super) expect: Vec<Spanned<ExpectationFile>>,
     pub(super) within: Option<Time>,
     pub(super) holds_for: Option<Time>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct KillSchedulerFile {
+    pub(super) after_bindings: u32,
 }
 
 /// A struct with the fields of a target and further ones.

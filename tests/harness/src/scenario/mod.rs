@@ -25,6 +25,7 @@ pub mod path;
 mod recorder;
 mod requests;
 pub mod run;
+pub mod scheduler;
 pub mod selector;
 pub mod target;
 pub mod timeline;

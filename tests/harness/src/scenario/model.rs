@@ -56,8 +56,10 @@ pub struct ClusterNeeds {
     pub nodes: Option<NodeGroup>,
     /// The controllers of Kubernetes itself.
     pub controller_manager: bool,
-    /// A scheduler for pods.
+    /// A scheduler for pods that ask for `default-scheduler`.
     pub scheduler: bool,
+    /// The gang scheduler under test, for pods that ask for `coppice`.
+    pub gang_scheduler: bool,
     /// The operator under test.
     #[serde(deserialize_with = "super::operator::needs")]
     pub operator: Option<OperatorNeeds>,
@@ -179,6 +181,13 @@ pub enum Action {
     },
     /// The operator is stopped without farewell and started again.
     RestartOperator,
+    /// The gang scheduler is stopped without farewell and started again.
+    RestartScheduler,
+    /// The gang scheduler dies once it has bound so many more pods.
+    KillScheduler {
+        /// How many.
+        after_bindings: u32,
+    },
     /// The API server is killed.
     KillApiServer,
     /// The API server is started again.
@@ -245,6 +254,12 @@ impl Scenario {
         needs.or_else(|| self.restarts_operator().then(OperatorNeeds::default))
     }
 
+    /// Whether the gang scheduler takes part.
+    pub fn uses_gang_scheduler(&self) -> bool {
+        let about = |step: &Step| matches!(step.action, Action::RestartScheduler | Action::KillScheduler { .. });
+        self.cluster.gang_scheduler || self.steps.iter().any(about)
+    }
+
     /// Every kind the scenario speaks of, with the namespace where it looks for it, if not its own. Pods, nodes and
     /// events are always among them: they tell what happened.
     pub fn kinds(&self) -> BTreeSet<(KindName, Option<String>)> {
@@ -303,6 +318,8 @@ impl Action {
             | Self::Create(_)
             | Self::Remember { .. }
             | Self::RestartOperator
+            | Self::RestartScheduler
+            | Self::KillScheduler { .. }
             | Self::KillApiServer
             | Self::RestartApiServer
             | Self::Wait { .. } => None,

@@ -154,6 +154,8 @@ impl Action {
             Self::KillPod(which) => format!("kill {}", objects(which)),
             Self::PodBehaviour { objects: which, .. } => format!("change the behaviour of {}", objects(which)),
             Self::Remember { name, target } => format!("remember {target} as {name}"),
+            Self::RestartScheduler => "restart the scheduler".to_owned(),
+            Self::KillScheduler { after_bindings } => format!("the scheduler dies after {after_bindings} bindings"),
             Self::RestartOperator => "restart the operator".to_owned(),
             Self::KillApiServer => "kill the API server".to_owned(),
             Self::RestartApiServer => "restart the API server".to_owned(),

@@ -1,0 +1,320 @@
+//! Carries out decisions.
+//!
+//! Owns the order of writes of one gang: its plan is stored before the first of its pods is bound or the first victim
+//! evicted; bindings go out side by side, each on condition of the pod's uid, which makes a second binding harmless.
+//! Whatever fails is reported back and decided anew; nothing is repeated here except a binding whose fate is not known.
+
+use std::time::Duration;
+
+use coppice_api::names::annotations;
+use coppice_api::types::PodGang;
+use coppice_placement::Reason;
+use coppice_runtime::cache::{Meta, ObjectKey};
+use coppice_runtime::clock::SharedClock;
+use coppice_runtime::events::{EventKind, ObjectReference, Recorder};
+use coppice_runtime::write::{DeleteOptions, Patch, Precondition, WriteError, Writer};
+use futures::future::join_all;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Value, json};
+use tracing::{debug, warn};
+
+use crate::engine::{Bind, Commit, Eviction, Release, Report, told};
+use crate::model::{GangId, StoredPlan};
+use crate::world::World;
+
+/// The condition of a gang that the scheduler owns: whether its pods have places, and why not.
+pub const PLACED: &str = "Placed";
+/// How often a binding whose fate is not known is looked at.
+const TRIES: u32 = 5;
+/// How long a gang waits whose plan could not be stored.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Carries out decisions.
+#[derive(Clone)]
+pub(crate) struct Actions {
+    world: World,
+    writer: Writer,
+    recorder: Recorder,
+    clock: SharedClock,
+}
+
+impl Actions {
+    pub(crate) fn new(world: World, writer: Writer, recorder: Recorder, clock: SharedClock) -> Self {
+        Self {
+            world,
+            writer,
+            recorder,
+            clock,
+        }
+    }
+
+    /// Binds the pods of a gang. Returns those that were not bound.
+    pub(crate) async fn commit(&self, commit: &Commit) -> Vec<ObjectKey> {
+        let all = || commit.bindings.iter().map(|bind| bind.pod.key.clone()).collect();
+        if let Err(error) = self.store(&commit.gang, commit.store.as_ref()).await {
+            warn!(gang = %commit.gang, %error, "the plan was not stored");
+            tokio::time::sleep(PAUSE).await;
+            return all();
+        }
+        let results = join_all(commit.bindings.iter().map(|bind| self.bind(bind))).await;
+        let mut failed = Vec::new();
+        for (bind, result) in commit.bindings.iter().zip(results) {
+            if let Err(error) = result {
+                warn!(pod = %bind.pod.key, node = bind.node, %error, "the pod was not bound");
+                failed.push(bind.pod.key.clone());
+            }
+        }
+        if failed.is_empty() {
+            let count = commit.bindings.len();
+            let mut message = match (&commit.gang, count) {
+                (GangId::Pod(_), _) => format!("bound to {}", commit.bindings[0].node),
+                (_, 1) => format!(
+                    "{} is bound to {}",
+                    commit.bindings[0].pod.key.name, commit.bindings[0].node
+                ),
+                _ => format!("{count} pods are bound"),
+            };
+            for note in &commit.notes {
+                message.push_str("; ");
+                message.push_str(&told(note));
+            }
+            if let Some(target) = self.reference(&commit.gang) {
+                self.recorder.record(&target, EventKind::Normal, "Scheduled", &message);
+            }
+            self.say_placed(&commit.gang, true, "Placed", &message, Some(commit.score))
+                .await;
+        }
+        failed
+    }
+
+    async fn store(&self, gang: &GangId, plan: Option<&StoredPlan>) -> Result<(), WriteError> {
+        let (GangId::Gang(key), Some(plan)) = (gang, plan) else {
+            return Ok(());
+        };
+        let meta = {
+            let moment = self.world.cache.moment();
+            let found = self.world.gangs.get(&moment, key);
+            found.and_then(|gang| Meta::of(&*gang))
+        };
+        let meta = meta.ok_or_else(|| WriteError::NotFound(format!("PodGang {key}")))?;
+        let patch = json!({"metadata": {"annotations": {annotations::PLACEMENT_PLAN: plan.to_text()}}});
+        let condition = Precondition::uid(&meta);
+        let done = self
+            .writer
+            .patch(&self.world.gangs, key, &condition, Patch::Merge(patch));
+        done.await.map(drop)
+    }
+
+    async fn bind(&self, bind: &Bind) -> Result<(), WriteError> {
+        let key = &bind.pod.key;
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"name": &*key.name, "namespace": &*key.namespace, "uid": &*bind.pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
+        });
+        let mut wait = Duration::from_millis(50);
+        let mut tries = 0;
+        loop {
+            let error = match self
+                .writer
+                .post_subresource(&self.world.pods, key, "binding", &binding)
+                .await
+            {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            tries += 1;
+            let unknown = match &error {
+                WriteError::OutcomeUnknown(_) | WriteError::Unavailable(_) | WriteError::Throttled { .. } => true,
+                // Perhaps it was our own binding, whose answer was lost, that came first.
+                WriteError::Conflict(_) => tries > 1,
+                _ => false,
+            };
+            if !unknown || tries > TRIES {
+                return Err(error);
+            }
+            tokio::time::sleep(error.retry_after().unwrap_or(wait)).await;
+            wait *= 2;
+            if let Ok(pod) = self.writer.read(&self.world.pods, key).await
+                && pod.meta.uid == bind.pod.uid
+                && pod.node.as_deref() == Some(bind.node.as_str())
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Evicts victims, once the plan that uses their room is stored.
+    pub(crate) async fn evict(&self, eviction: &Eviction) {
+        if let Err(error) = self.store(&eviction.gang, eviction.store.as_ref()).await {
+            warn!(gang = %eviction.gang, %error, "the plan was not stored");
+            tokio::time::sleep(PAUSE).await;
+            return;
+        }
+        let whom: Vec<&str> = eviction.victims.keys().map(String::as_str).collect();
+        if let Some(target) = self.reference(&eviction.gang) {
+            let message = format!("evicting {}", whom.join(", "));
+            self.recorder.record(&target, EventKind::Normal, "Preempting", &message);
+        }
+        let message = format!("evicted for {}, which has a higher priority", eviction.gang);
+        let pods = eviction.victims.values().flatten();
+        join_all(pods.map(|pod| self.delete(pod, "Preempted", &message))).await;
+    }
+
+    /// Deletes the pods of a gang that was bound in part.
+    pub(crate) async fn release(&self, release: &Release) {
+        let message = "its gang was bound in part and could not be completed";
+        if let Some(target) = self.reference(&release.gang) {
+            self.recorder.record(&target, EventKind::Warning, "Released", message);
+        }
+        join_all(release.pods.iter().map(|pod| self.delete(pod, "Released", message))).await;
+    }
+
+    async fn delete(&self, pod: &Meta, reason: &str, message: &str) {
+        self.recorder
+            .record(&pod_reference(pod), EventKind::Normal, reason, message);
+        match self
+            .writer
+            .delete(&self.world.pods, pod, DeleteOptions::default())
+            .await
+        {
+            Ok(()) | Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {}
+            Err(error) => warn!(pod = %pod.key, %error, "the pod was not deleted"),
+        }
+    }
+
+    /// Tells waiting pods and their gang why they wait.
+    pub(crate) async fn report(&self, report: &Report) {
+        let text = told(&report.reason);
+        if let Some(target) = self.reference(&report.gang) {
+            self.recorder
+                .record(&target, EventKind::Warning, "FailedScheduling", &text);
+        }
+        join_all(report.pods.iter().map(|pod| self.tell(pod, &text))).await;
+        if report.whole {
+            let Reason { code, message } = &report.reason;
+            self.say_placed(&report.gang, false, code.as_str(), message, None).await;
+        }
+    }
+
+    async fn tell(&self, pod: &Meta, text: &str) {
+        let known = {
+            let moment = self.world.cache.moment();
+            self.world.pods.get(&moment, &pod.key)
+        };
+        let Some(known) = known.filter(|known| known.meta.uid == pod.uid && known.node.is_none()) else {
+            return;
+        };
+        let mut condition =
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text});
+        if known.told.is_none() {
+            condition["lastTransitionTime"] = json!(whole_seconds(self.clock.now()));
+        }
+        let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+        let condition = Precondition::uid(pod);
+        let done = self.writer.patch_status(&self.world.pods, &pod.key, &condition, patch);
+        if let Err(error) = done.await {
+            debug!(pod = %pod.key, %error, "the pod was not told why it waits");
+        }
+    }
+
+    /// Writes our condition of a gang, and how well it is placed. The other conditions are the operator's and kept as
+    /// they are; the version makes sure of that. The phase is the operator's too, and sent along because it is required.
+    async fn say_placed(&self, gang: &GangId, holds: bool, reason: &str, message: &str, score: Option<f64>) {
+        let GangId::Gang(key) = gang else { return };
+        for _ in 0..TRIES {
+            let known = {
+                let moment = self.world.cache.moment();
+                self.world.gangs.get(&moment, key)
+            };
+            let Some((known, meta)) = known.and_then(|gang| Meta::of(&*gang).map(|meta| (gang, meta))) else {
+                return;
+            };
+            let Some(status) = with_placed(&known, holds, reason, message, score, self.clock.now()) else {
+                return;
+            };
+            let patch = Patch::Merge(json!({"status": status}));
+            let condition = Precondition::version(&meta);
+            let done = self.writer.patch_status(&self.world.gangs, key, &condition, patch);
+            match done.await {
+                Err(WriteError::Conflict(_)) => drop(self.writer.read(&self.world.gangs, key).await),
+                Err(error) => return debug!(%gang, %error, "the gang was not told"),
+                Ok(_) => return,
+            }
+        }
+    }
+
+    fn reference(&self, gang: &GangId) -> Option<ObjectReference> {
+        let moment = self.world.cache.moment();
+        match gang {
+            GangId::Pod(key) => self.world.pods.get(&moment, key).map(|pod| pod_reference(&pod.meta)),
+            GangId::Gang(key) => {
+                let found = self.world.gangs.get(&moment, key)?;
+                Some(ObjectReference {
+                    api_version: "scheduler.grove.io/v1alpha1".to_owned(),
+                    kind: "PodGang".to_owned(),
+                    namespace: Some(key.namespace.to_string()),
+                    name: key.name.to_string(),
+                    uid: found.metadata.uid.clone().unwrap_or_default(),
+                })
+            }
+        }
+    }
+}
+
+/// The part of a gang's status to write; nothing when it says so already.
+fn with_placed(
+    gang: &PodGang,
+    holds: bool,
+    reason: &str,
+    message: &str,
+    score: Option<f64>,
+    now: Timestamp,
+) -> Option<Value> {
+    let before = gang.status.clone().unwrap_or_default();
+    let mut conditions = before.conditions.clone();
+    let status = if holds { "True" } else { "False" };
+    let known = conditions.iter().position(|condition| condition.type_ == PLACED);
+    let same = known
+        .map(|at| &conditions[at])
+        .filter(|condition| condition.status == status);
+    let since = same.map_or(Time(whole_seconds(now)), |condition| {
+        condition.last_transition_time.clone()
+    });
+    let fresh = Condition {
+        type_: PLACED.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        observed_generation: gang.metadata.generation,
+        last_transition_time: since,
+    };
+    match known {
+        Some(at) => conditions[at] = fresh,
+        None => conditions.push(fresh),
+    }
+    if conditions == before.conditions && (score.is_none() || score == before.placement_score) {
+        return None;
+    }
+    let mut status = json!({"phase": before.phase, "conditions": conditions});
+    if let Some(score) = score {
+        status["placementScore"] = json!(score);
+    }
+    Some(status)
+}
+
+/// The API keeps whole seconds.
+fn whole_seconds(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+fn pod_reference(pod: &Meta) -> ObjectReference {
+    ObjectReference {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: Some(pod.key.namespace.to_string()),
+        name: pod.key.name.to_string(),
+        uid: pod.uid.to_string(),
+    }
+}

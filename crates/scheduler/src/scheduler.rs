@@ -1,0 +1,246 @@
+//! Starting and stopping the scheduler, and its loop: changes in, decisions out.
+//!
+//! Owns the one task that touches the engine. It wakes when a watched object changed, when an action ended, or when the
+//! engine asked for it; lets changes gather for a moment; decides; and starts what was decided beside itself. Never polls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coppice_runtime::cache::{Cache, ObjectKey};
+use coppice_runtime::clock::{SharedClock, SystemClock, instant_of};
+use coppice_runtime::lease::Leadership;
+use coppice_runtime::metrics::Metrics;
+use coppice_runtime::write::{self, Writer};
+use coppice_runtime::{events, metrics};
+use kube::Client;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::info;
+
+use crate::actions::Actions;
+use crate::engine::{Decision, Engine, Settings};
+use crate::model::{GangId, Model};
+use crate::world::World;
+
+/// The name of the scheduler when none is given.
+pub const DEFAULT_NAME: &str = "coppice";
+
+/// How the scheduler runs.
+#[derive(Clone)]
+pub struct Options {
+    /// Pods that name one of these schedulers are placed.
+    pub names: Vec<String>,
+    /// How to decide.
+    pub settings: Settings,
+    /// How long changes gather before a decision.
+    pub window: Duration,
+    /// Writes in flight at most.
+    pub concurrent_writes: usize,
+    /// Where time comes from.
+    pub clock: SharedClock,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// Where to count.
+    pub metrics: Metrics,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            names: vec![DEFAULT_NAME.to_owned()],
+            settings: Settings::default(),
+            window: Duration::from_millis(10),
+            concurrent_writes: 64,
+            clock: Arc::new(SystemClock),
+            leadership: Leadership::always(),
+            metrics: Metrics::default(),
+        }
+    }
+}
+
+/// A running scheduler.
+pub struct Scheduler {
+    stop: CancellationToken,
+    idle: watch::Receiver<bool>,
+    others: Vec<JoinHandle<()>>,
+    worker: JoinHandle<()>,
+}
+
+impl Scheduler {
+    /// Starts watching, waits until everything was listed once, and begins to work when it leads.
+    pub async fn start(client: Client, options: Options) -> Self {
+        let stop = CancellationToken::new();
+        let world = World::new(Cache::new(options.metrics.clone()));
+        let (recorder, sink) = events::recorder("coppice-scheduler", options.clock.clone(), &options.metrics);
+        let writer = Writer::new(
+            client.clone(),
+            options.leadership.clone(),
+            write::Options {
+                concurrency: options.concurrent_writes,
+                manager: "coppice-scheduler".to_owned(),
+                metrics: options.metrics.clone(),
+                ..write::Options::default()
+            },
+        );
+        let mut others = world.watch(&client, &stop);
+        others.push(tokio::spawn(sink.run(client, stop.clone())));
+        world.cache.wait_synced().await;
+        options.leadership.wait_leading().await;
+        info!(names = ?options.names, "the scheduler is working");
+        let (told, idle) = watch::channel(false);
+        let (ended, ends) = mpsc::unbounded_channel();
+        let decisions = options.metrics.histogram(
+            "scheduler_decision_seconds",
+            "How long a decision about all waiting gangs takes",
+            metrics::SECONDS,
+        );
+        let work = Work {
+            actions: Actions::new(world.clone(), writer, recorder, options.clock.clone()),
+            engine: Engine::new(Model::new(options.names), options.settings),
+            world,
+            clock: options.clock,
+            window: options.window,
+            tasks: TaskTracker::new(),
+            under_way: 0,
+            ended,
+            ends,
+            idle: told,
+            took: decisions.with(&[]),
+        };
+        let worker = tokio::spawn(work.run(stop.clone()));
+        Self {
+            stop,
+            idle,
+            others,
+            worker,
+        }
+    }
+
+    /// Waits until nothing is to be decided and nothing is under way. What waits for a time, or for room, does not count.
+    pub async fn wait_idle(&self) {
+        let mut idle = self.idle.clone();
+        // The sender lives in the worker; one that has ended has nothing to do.
+        let _ = idle.wait_for(|idle| *idle).await;
+    }
+
+    /// Stops, and lets what is under way end.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        // A task that panicked has said so; there is nothing left to stop.
+        let _ = self.worker.await;
+        for task in self.others {
+            let _ = task.await;
+        }
+    }
+}
+
+/// What became of something under way.
+struct Ended {
+    gang: Option<GangId>,
+    not_bound: Vec<ObjectKey>,
+}
+
+struct Work {
+    world: World,
+    engine: Engine,
+    actions: Actions,
+    clock: SharedClock,
+    window: Duration,
+    tasks: TaskTracker,
+    under_way: usize,
+    ended: mpsc::UnboundedSender<Ended>,
+    ends: mpsc::UnboundedReceiver<Ended>,
+    idle: watch::Sender<bool>,
+    took: prometheus_client::metrics::histogram::Histogram,
+}
+
+impl Work {
+    async fn run(mut self, stop: CancellationToken) {
+        let mut wake = None;
+        loop {
+            self.world.update(&mut self.engine.model);
+            while let Ok(ended) = self.ends.try_recv() {
+                self.take_in(ended);
+            }
+            let began = tokio::time::Instant::now();
+            let now = self.clock.now();
+            let decision = self.engine.decide(now);
+            self.took.observe(began.elapsed().as_secs_f64());
+            wake = decision.wake.or(wake.filter(|at| *at > now));
+            self.begin(decision);
+            let quiet = self.under_way == 0 && !self.world.has_changed();
+            self.idle.send_replace(quiet);
+            let alarm = async {
+                match wake {
+                    Some(at) => tokio::time::sleep_until(instant_of(&*self.clock, at)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let ended = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                ended = self.ends.recv() => ended,
+                () = self.world.bell.notified() => None,
+                () = alarm => None,
+            };
+            self.idle.send_replace(false);
+            if let Some(ended) = ended {
+                self.take_in(ended);
+            }
+            tokio::time::sleep(self.window).await;
+        }
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn take_in(&mut self, ended: Ended) {
+        self.under_way -= 1;
+        for pod in &ended.not_bound {
+            self.engine.not_bound(pod);
+        }
+        if let Some(gang) = &ended.gang {
+            self.engine.done(gang);
+        }
+    }
+
+    fn begin(&mut self, decision: Decision) {
+        for commit in decision.commits {
+            self.start(Some(commit.gang.clone()), |actions| async move {
+                actions.commit(&commit).await
+            });
+        }
+        for eviction in decision.evictions {
+            self.start(Some(eviction.gang.clone()), |actions| async move {
+                actions.evict(&eviction).await;
+                Vec::new()
+            });
+        }
+        for release in decision.releases {
+            self.start(Some(release.gang.clone()), |actions| async move {
+                actions.release(&release).await;
+                Vec::new()
+            });
+        }
+        for report in decision.reports {
+            self.start(None, |actions| async move {
+                actions.report(&report).await;
+                Vec::new()
+            });
+        }
+    }
+
+    fn start<F>(&mut self, gang: Option<GangId>, act: impl FnOnce(Actions) -> F)
+    where
+        F: Future<Output = Vec<ObjectKey>> + Send + 'static,
+    {
+        self.under_way += 1;
+        let (action, ended) = (act(self.actions.clone()), self.ended.clone());
+        self.tasks.spawn(async move {
+            let not_bound = action.await;
+            // The receiver is gone only when the scheduler has stopped.
+            let _ = ended.send(Ended { gang, not_bound });
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! What the scheduler watches, and how changes reach the model.
+//!
+//! Owns the kinds and the list of keys that changed since the model was last brought up to date. Handlers only note keys:
+//! what counts is what the cache shows when the model looks, so that the order of handlers does not matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use coppice_api::types::{ClusterTopologyBinding, PodGang};
+use coppice_runtime::cache::{Cache, Kind, ObjectKey, Projection, Typed, reflect};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::core::ApiResource;
+use kube::{Client, Resource};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::model::{GangRecord, Model, NodeProjection, PodRecords, topology_levels};
+
+/// Keys that changed.
+#[derive(Debug, Default)]
+struct Changed {
+    nodes: BTreeSet<ObjectKey>,
+    pods: BTreeSet<ObjectKey>,
+    gangs: BTreeSet<ObjectKey>,
+    topologies: bool,
+    priorities: bool,
+}
+
+/// The kinds that the scheduler watches.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) cache: Cache,
+    nodes: Kind<NodeProjection>,
+    pub(crate) pods: Kind<PodRecords>,
+    pub(crate) gangs: Kind<Typed<PodGang>>,
+    topologies: Kind<Typed<ClusterTopologyBinding>>,
+    priorities: Kind<Typed<PriorityClass>>,
+    changed: Arc<Mutex<Changed>>,
+    /// Rung when something changed.
+    pub(crate) bell: Arc<Notify>,
+}
+
+fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
+}
+
+impl World {
+    pub(crate) fn new(cache: Cache) -> Self {
+        let world = Self {
+            nodes: cache.kind(resource::<Node>(), NodeProjection),
+            pods: cache.kind(resource::<Pod>(), PodRecords::default()),
+            gangs: cache.kind(resource::<PodGang>(), Typed::default()),
+            topologies: cache.kind(resource::<ClusterTopologyBinding>(), Typed::default()),
+            priorities: cache.kind(resource::<PriorityClass>(), Typed::default()),
+            changed: Arc::default(),
+            bell: Arc::default(),
+            cache,
+        };
+        world.listen(&world.nodes, |changed, key| changed.nodes.extend([key]));
+        world.listen(&world.pods, |changed, key| changed.pods.extend([key]));
+        world.listen(&world.gangs, |changed, key| changed.gangs.extend([key]));
+        world.listen(&world.topologies, |changed, _| changed.topologies = true);
+        world.listen(&world.priorities, |changed, _| changed.priorities = true);
+        world
+    }
+
+    fn listen<P: Projection>(&self, kind: &Kind<P>, note: impl Fn(&mut Changed, ObjectKey) + Send + Sync + 'static) {
+        let (changed, bell) = (self.changed.clone(), self.bell.clone());
+        kind.on_change(move |change| {
+            note(&mut changed.lock(), change.key.clone());
+            bell.notify_one();
+        });
+    }
+
+    /// Starts watching everything.
+    pub(crate) fn watch(&self, client: &Client, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
+        fn start<P: Projection>(client: &Client, kind: &Kind<P>, stop: &CancellationToken) -> JoinHandle<()> {
+            let options = reflect::Options::default();
+            tokio::spawn(reflect::reflect(client.clone(), kind.clone(), options, stop.clone()))
+        }
+        vec![
+            start(client, &self.nodes, stop),
+            start(client, &self.pods, stop),
+            start(client, &self.gangs, stop),
+            start(client, &self.topologies, stop),
+            start(client, &self.priorities, stop),
+        ]
+    }
+
+    /// Whether something changed that no model knows.
+    pub(crate) fn has_changed(&self) -> bool {
+        let changed = self.changed.lock();
+        let keys = changed.nodes.len() + changed.pods.len() + changed.gangs.len();
+        keys > 0 || changed.topologies || changed.priorities
+    }
+
+    /// Brings a model up to date.
+    pub(crate) fn update(&self, model: &mut Model) {
+        let changed = std::mem::take(&mut *self.changed.lock());
+        let moment = self.cache.moment();
+        if changed.topologies {
+            let all = self.topologies.all(&moment);
+            model.set_topologies(all.iter().map(|binding| topology_levels(binding)).collect());
+        }
+        if changed.priorities {
+            let all = self.priorities.all(&moment);
+            let name = |class: &PriorityClass| class.metadata.name.clone().unwrap_or_default();
+            let values = all.iter().map(|class| (name(class), class.value.unwrap_or(0)));
+            model.set_priorities(values.collect::<BTreeMap<_, _>>());
+        }
+        let (there, gone): (Vec<_>, Vec<_>) = changed
+            .nodes
+            .iter()
+            .map(|key| (key, self.nodes.get(&moment, key)))
+            .partition(|(_, node)| node.is_some());
+        model.remove_nodes(gone.iter().map(|(key, _)| &*key.name));
+        model.put_nodes(there.into_iter().filter_map(|(_, node)| Some((*node?).clone())));
+        for key in &changed.gangs {
+            match self.gangs.get(&moment, key).and_then(|gang| GangRecord::of(&gang)) {
+                Some(record) => model.put_gang(Arc::new(record)),
+                None => model.remove_gang(key),
+            }
+        }
+        for key in &changed.pods {
+            match self.pods.get(&moment, key) {
+                Some(pod) => model.put_pod(&pod),
+                None => model.remove_pod(key),
+            }
+        }
+    }
+}
