@@ -321,6 +321,7 @@ impl Converter<'_> {
             && file.conditions.is_empty()
             && file.distinct.is_empty()
             && file.same.is_empty()
+            && file.same_node_labels.is_empty()
             && file.keeps.is_none()
             && file.replaces.is_none();
         if !of_kind && !lone {
@@ -353,6 +354,7 @@ impl Converter<'_> {
             conditions: conditions(&file.conditions),
             distinct: file.distinct,
             same: file.same,
+            same_node_labels: file.same_node_labels,
             keeps: file.keeps,
             replaces: file.replaces,
         })

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::matcher::{Matcher, show_values};
 use super::path::FieldPath;
+use super::placement;
 use super::target::{ConditionMatcher, Target};
 use super::world::{self, ObjectKey, World};
 
@@ -38,6 +39,8 @@ pub struct Expectation {
     pub distinct: Vec<FieldPath>,
     /// Values in which all of them agree.
     pub same: Vec<FieldPath>,
+    /// Labels of their nodes in which all of them agree: for pods.
+    pub same_node_labels: Vec<String>,
     /// Every object remembered under this name is still among them, by UID.
     pub keeps: Option<String>,
     /// No object remembered under this name is among them, by UID.
@@ -98,6 +101,9 @@ impl Expectation {
         }
         for path in &self.same {
             differences.extend(compare_same(path, &objects));
+        }
+        for label in &self.same_node_labels {
+            differences.extend(placement::compare(label, &objects, world));
         }
         differences.extend(self.compare_memory(&objects, memory));
         if differences.is_empty() {
@@ -229,6 +235,9 @@ impl fmt::Display for Expectation {
         for path in &self.same {
             write!(formatter, ", {path} all the same")?;
         }
+        for label in &self.same_node_labels {
+            write!(formatter, ", {label} of their nodes all the same")?;
+        }
         if let Some(name) = &self.keeps {
             write!(formatter, ", none of `{name}` lost")?;
         }
@@ -293,6 +302,7 @@ mod tests {
             conditions: BTreeMap::new(),
             distinct: Vec::new(),
             same: Vec::new(),
+            same_node_labels: Vec::new(),
             keeps: None,
             replaces: None,
         }

@@ -151,6 +151,8 @@ with_target!(ExpectationFile, Option<KindName> {
     distinct: Vec<FieldPath>,
     #[serde(default)]
     same: Vec<FieldPath>,
+    #[serde(default)]
+    same_node_labels: Vec<String>,
     keeps: Option<String>,
     replaces: Option<String>,
     absent: Option<TargetFile>,

@@ -22,6 +22,7 @@ mod nodes;
 pub mod operator;
 pub mod parse;
 pub mod path;
+mod placement;
 mod recorder;
 mod requests;
 pub mod run;
