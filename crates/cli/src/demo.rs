@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use coppice_api::names::labels;
-use coppice_api::types::PodCliqueSet;
+use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
 use coppice_cluster::behaviour::PodBehaviour;
-use coppice_cluster::profile::NodeProfile;
+use coppice_cluster::profile::{NodeProfile, RACK_LABEL};
 use futures::{StreamExt, TryStreamExt, pin_mut};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
@@ -94,6 +94,11 @@ impl Story {
         say("2. A disaggregated serving system: router, prefill and decode (examples/disaggregated.yaml)");
         let mut documents = manifests::parse("examples/disaggregated.yaml", EXAMPLE)?;
         let document = documents.pop().context("the example is empty")?;
+        let topologies: Api<ClusterTopologyBinding> = Api::all(self.client.clone());
+        for document in documents {
+            let topology: ClusterTopologyBinding = serde_json::from_value(document.object)?;
+            topologies.create(&PostParams::default(), &topology).await?;
+        }
         let set: PodCliqueSet = serde_json::from_value(document.object)?;
         let began = Instant::now();
         sets.create(&PostParams::default(), &set).await?;
@@ -214,8 +219,17 @@ impl Story {
             .with_context(|| format!("{clique} has no pod"))
     }
 
-    /// The pods as a tree: gang, clique, pods with their nodes.
+    /// The pods as a tree: gang, clique, pods with their nodes and racks.
     async fn show(&self, pods: &Api<Pod>) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let rack = |node: &Node| node.labels().get(RACK_LABEL).cloned().unwrap_or_default();
+        let racks: BTreeMap<String, String> = nodes
+            .list(&ListParams::default())
+            .await?
+            .items
+            .iter()
+            .map(|node| (node.name_any(), rack(node)))
+            .collect();
         let mut tree: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
         for pod in self.list(pods).await?.values() {
             let label = |key: &str| pod.labels().get(key).cloned().unwrap_or_default();
@@ -229,7 +243,8 @@ impl Story {
                 (false, true) => "ready",
                 (false, false) => "not ready",
             };
-            let line = format!("{}  {state}  {node}", label(labels::POD_INDEX));
+            let place = racks.get(&node).map(|rack| format!("  {rack}")).unwrap_or_default();
+            let line = format!("{}  {state}  {node}{place}", label(labels::POD_INDEX));
             tree.entry(label(labels::POD_GANG))
                 .or_default()
                 .entry(label(labels::POD_CLIQUE))

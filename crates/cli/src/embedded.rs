@@ -1,4 +1,4 @@
-//! An embedded cluster: API server, simulated nodes and controllers, CRDs and operator in this process.
+//! An embedded cluster: API server, simulated nodes and controllers, CRDs, operator and gang scheduler in this process.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use coppice_cluster::{Options as ClusterOptions, SimulatedCluster};
 use coppice_core::settings::Settings;
 use coppice_crds::{InstallOptions, install};
 use coppice_operator::{Operator, Options as OperatorOptions};
+use coppice_scheduler::{DEFAULT_NAME, Options as SchedulerOptions, Scheduler};
 use kube::Client;
 use tokio::net::TcpListener;
 
@@ -31,6 +32,7 @@ pub(crate) struct Embedded {
     pub(crate) client: Client,
     pub(crate) cluster: SimulatedCluster,
     operator: Operator,
+    scheduler: Scheduler,
     serving: Option<Serving>,
 }
 
@@ -67,6 +69,7 @@ impl Embedded {
             .context("starting the simulated nodes")?;
         let settings = Settings {
             topology_aware: true,
+            default_scheduler: DEFAULT_NAME.to_owned(),
             ..Settings::default()
         };
         let operator = Operator::start(
@@ -77,10 +80,12 @@ impl Embedded {
             },
         )
         .await;
+        let scheduler = Scheduler::start(client.clone(), SchedulerOptions::default()).await;
         Ok(Self {
             client,
             cluster,
             operator,
+            scheduler,
             serving,
         })
     }
@@ -92,6 +97,7 @@ impl Embedded {
 
     /// Stops everything, clients of the API server first.
     pub(crate) async fn stop(self) {
+        self.scheduler.stop().await;
         self.operator.stop().await;
         self.cluster.stop().await;
         if let Some(serving) = self.serving {

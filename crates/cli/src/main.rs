@@ -13,6 +13,8 @@ mod manifests;
 mod operator;
 mod output;
 mod plan;
+mod process;
+mod scheduler;
 mod status;
 mod up;
 mod view;
@@ -37,7 +39,7 @@ struct Arguments {
 enum Command {
     /// A guided tour on an embedded cluster: no cluster, no Docker, no Go
     Demo(demo::Demo),
-    /// Start an embedded cluster with simulated nodes and the operator, for use with kubectl
+    /// Start an embedded cluster with simulated nodes, operator and scheduler, for use with kubectl
     Up(up::Up),
     /// Show a set as a tree of replicas, groups, cliques and pods; without a name, all sets
     Get(get::Get),
@@ -51,6 +53,8 @@ enum Command {
     Lint(lint::Lint),
     /// Run the operator on the cluster of the current kubeconfig, or in a pod
     Operator(operator::Operator),
+    /// Run the gang scheduler on the cluster of the current kubeconfig, or in a pod
+    Scheduler(scheduler::Scheduler),
     /// Wait, inside a pod, until the cliques that it starts after are ready
     Initc(initc::Initc),
     /// Print the completion script of a shell
@@ -63,8 +67,11 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // People at a terminal want to hear of trouble only; whoever runs the operator wants to follow it.
-    let level = if matches!(arguments.command, Command::Operator(_) | Command::Initc(_)) {
+    // People at a terminal want to hear of trouble only; whoever runs a part of the system wants to follow it.
+    let level = if matches!(
+        arguments.command,
+        Command::Operator(_) | Command::Scheduler(_) | Command::Initc(_)
+    ) {
         "info"
     } else {
         "error"
@@ -83,6 +90,7 @@ async fn main() -> ExitCode {
         Command::Crds(crds) => crds.run().await,
         Command::Lint(lint) => lint.run(),
         Command::Operator(operator) => operator.run().await,
+        Command::Scheduler(scheduler) => scheduler.run().await,
         Command::Initc(initc) => initc.run().await,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "coppice", &mut std::io::stdout());

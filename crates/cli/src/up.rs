@@ -11,7 +11,7 @@ use coppice_cluster::profile::NodeProfile;
 
 use crate::embedded::{Embedded, EmbeddedOptions};
 
-/// Start an embedded cluster with simulated nodes and the operator, for use with kubectl.
+/// Start an embedded cluster with simulated nodes, operator and scheduler, for use with kubectl.
 ///
 /// Runs until Ctrl-C. Everything is in memory and gone afterwards.
 #[derive(Args)]

@@ -116,14 +116,8 @@ impl Actions {
         let mut wait = Duration::from_millis(50);
         let mut tries = 0;
         loop {
-            let error = match self
-                .writer
-                .post_subresource(&self.world.pods, key, "binding", &binding)
-                .await
-            {
-                Ok(_) => return Ok(()),
-                Err(error) => error,
-            };
+            let sent = self.writer.post_subresource(&self.world.pods, key, "binding", &binding);
+            let Err(error) = sent.await else { return Ok(()) };
             tries += 1;
             let unknown = match &error {
                 WriteError::OutcomeUnknown(_) | WriteError::Unavailable(_) | WriteError::Throttled { .. } => true,

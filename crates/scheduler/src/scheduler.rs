@@ -162,7 +162,7 @@ impl Work {
         loop {
             self.world.update(&mut self.engine.model);
             while let Ok(ended) = self.ends.try_recv() {
-                self.take_in(ended);
+                self.take_in(&ended);
             }
             let began = tokio::time::Instant::now();
             let now = self.clock.now();
@@ -187,7 +187,7 @@ impl Work {
             };
             self.idle.send_replace(false);
             if let Some(ended) = ended {
-                self.take_in(ended);
+                self.take_in(&ended);
             }
             tokio::time::sleep(self.window).await;
         }
@@ -195,7 +195,7 @@ impl Work {
         self.tasks.wait().await;
     }
 
-    fn take_in(&mut self, ended: Ended) {
+    fn take_in(&mut self, ended: &Ended) {
         self.under_way -= 1;
         for pod in &ended.not_bound {
             self.engine.not_bound(pod);

@@ -27,7 +27,11 @@ impl Engine {
             && refused.patience == patience
         {
             let (reason, hold) = (refused.reason.clone(), refused.hold.clone());
-            making.locked |= refused.locks;
+            let locks = refused.locks;
+            if self.is_stuck(question, making) {
+                return;
+            }
+            making.locked |= locks;
             making.reasons.insert(question.id.clone(), (reason, whole));
             self.hold(&hold);
             self.plan_wake(question, making);
@@ -68,9 +72,7 @@ impl Engine {
         if let Some(room) = self.when_gone(question, &self.leaving_pods()) {
             reason.message.push_str("; pods that are ending will make room");
             hold = room;
-        } else if self.evict(question, making) {
-            return;
-        } else if self.is_stuck(question, making) {
+        } else if self.evict(question, making) || self.is_stuck(question, making) {
             return;
         } else if patience == (true, false)
             && let Some(room) = self.when_gone(question, &self.all_pods(question.gang.priority))

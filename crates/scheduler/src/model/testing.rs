@@ -1,7 +1,12 @@
 //! Support for tests of this crate.
 
-use coppice_runtime::cache::{Head, Interner, Projection};
-use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coppice_runtime::cache::{Head, Interner, ObjectKey, Projection};
+use serde_json::{Value, json};
+
+use super::{GangId, GangRecord, NodeProjection, PodRecord, PodRecords};
 
 /// The view of an object.
 pub(crate) fn project<P: Projection>(projection: &P, object: &Value) -> P::View {
@@ -9,4 +14,92 @@ pub(crate) fn project<P: Projection>(projection: &P, object: &Value) -> P::View 
     let raw = serde_json::value::to_raw_value(object).expect("JSON");
     let head = Head::read(&raw, &names).expect("an identity");
     projection.project(&head.meta, &raw, &names).expect("the right shape")
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("n", name)
+}
+
+pub(crate) fn gang_id(name: &str) -> GangId {
+    GangId::Gang(key(name))
+}
+
+pub(crate) fn node(name: &str, rack: &str, cpu: u32) -> coppice_placement::predicates::Node {
+    project(
+        &NodeProjection,
+        &json!({
+            "metadata": {"name": name, "uid": name, "resourceVersion": "1", "labels": {"rack": rack, "kubernetes.io/hostname": name}},
+            "status": {"allocatable": {"cpu": cpu.to_string(), "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        }),
+    )
+}
+
+/// A pod in a few words.
+#[derive(Debug, Clone)]
+pub(crate) struct PodSketch {
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) gang: Option<(String, String)>,
+    pub(crate) base: Option<String>,
+    pub(crate) node: Option<String>,
+    pub(crate) cpu: u32,
+    pub(crate) gated: bool,
+    pub(crate) deleting: bool,
+    pub(crate) finished: bool,
+    pub(crate) apart: bool,
+    pub(crate) foreign: bool,
+}
+
+impl PodSketch {
+    pub(crate) fn new(name: &str, gang: &str, clique: &str) -> Self {
+        Self {
+            name: name.into(),
+            uid: 1,
+            gang: Some((gang.into(), clique.into())),
+            base: None,
+            node: None,
+            cpu: 1,
+            gated: false,
+            deleting: false,
+            finished: false,
+            apart: false,
+            foreign: false,
+        }
+    }
+
+    pub(crate) fn record(&self) -> Arc<PodRecord> {
+        let mut labels = BTreeMap::from([("app", "a".to_owned())]);
+        if let Some((gang, clique)) = &self.gang {
+            labels.insert("grove.io/podgang", gang.clone());
+            labels.insert("grove.io/podclique", clique.clone());
+        }
+        if let Some(base) = &self.base {
+            labels.insert("grove.io/base-podgang", base.clone());
+        }
+        let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}]}});
+        let object = json!({
+            "metadata": {"name": self.name, "namespace": "n", "uid": format!("{}-{}", self.name, self.uid), "resourceVersion": "1",
+                "labels": labels, "deletionTimestamp": self.deleting.then_some("2026-01-01T00:00:00Z")},
+            "spec": {"schedulerName": if self.foreign { "other" } else { "coppice" }, "nodeName": self.node,
+                "schedulingGates": if self.gated { json!([{"name": "g"}]) } else { Value::Null },
+                "affinity": if self.apart { apart } else { Value::Null },
+                "containers": [{"resources": {"requests": {"cpu": self.cpu.to_string()}}}]},
+            "status": {"phase": if self.finished { "Succeeded" } else { "Pending" }},
+        });
+        Arc::new(project(&PodRecords::default(), &object))
+    }
+}
+
+pub(crate) fn gang(name: &str, floors: &[(&str, u32)], pack: Option<&str>) -> Arc<GangRecord> {
+    let groups: Vec<Value> = floors
+        .iter()
+        .map(|(name, floor)| json!({"name": name, "podReferences": [], "minReplicas": floor}))
+        .collect();
+    let object = json!({
+        "metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": "1",
+            "labels": {"app.kubernetes.io/part-of": "s", "grove.io/podcliqueset-replica-index": "0"}},
+        "spec": {"podgroups": groups, "topologyConstraint": pack.map(|key| json!({"packConstraint": {"required": key}}))},
+    });
+    Arc::new(GangRecord::of(&serde_json::from_value(object).expect("a gang")).expect("stored"))
 }

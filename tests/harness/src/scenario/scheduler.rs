@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use coppice_crds::{InstallOptions, install};
 use coppice_runtime::layers::{self, Call, Fault};
+use coppice_scheduler::engine::Settings;
 use coppice_scheduler::{Options, Scheduler};
+use jiff::SignedDuration;
 use kube::Client;
 use tokio::sync::Mutex;
 
@@ -30,7 +32,7 @@ impl InProcessScheduler {
             .await
             .map_err(|error| EnvironmentError::Scheduler(error.to_string()))?;
         let left = Arc::new(AtomicI64::new(UNLIMITED));
-        let running = Scheduler::start(mortal(&client, left.clone()), Options::default()).await;
+        let running = Scheduler::start(mortal(&client, left.clone()), options()).await;
         Ok(Self {
             client,
             left: Mutex::new(left),
@@ -56,7 +58,7 @@ impl InProcessScheduler {
         if let Some(scheduler) = running.take() {
             scheduler.stop().await;
         }
-        *running = Some(Scheduler::start(mortal(&self.client, left), Options::default()).await);
+        *running = Some(Scheduler::start(mortal(&self.client, left), options()).await);
     }
 
     /// Stops it.
@@ -64,6 +66,18 @@ impl InProcessScheduler {
         if let Some(scheduler) = self.running.lock().await.take() {
             scheduler.stop().await;
         }
+    }
+}
+
+/// Gangs that were bound in part are released soon: nobody waits half a minute for that in a test.
+fn options() -> Options {
+    let settings = Settings {
+        release: SignedDuration::from_secs(2),
+        ..Settings::default()
+    };
+    Options {
+        settings,
+        ..Options::default()
     }
 }
 
