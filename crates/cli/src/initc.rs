@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::Cluster;
-use crate::operator::ended;
+use crate::process::ended;
 
 /// What a shell says when a program was ended by SIGTERM; never 0, which would let the pod's containers start.
 const TERMINATED: u8 = 143;
