@@ -24,6 +24,7 @@ use crate::embedded::{Embedded, EmbeddedOptions};
 use crate::manifests;
 
 const EXAMPLE: &str = include_str!("../../../examples/disaggregated.yaml");
+const TOPOLOGY: &str = include_str!("../../../examples/topology.yaml");
 const NAMESPACE: &str = "default";
 const SET: &str = "llm";
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -95,7 +96,7 @@ impl Story {
         let mut documents = manifests::parse("examples/disaggregated.yaml", EXAMPLE)?;
         let document = documents.pop().context("the example is empty")?;
         let topologies: Api<ClusterTopologyBinding> = Api::all(self.client.clone());
-        for document in documents {
+        for document in manifests::parse("examples/topology.yaml", TOPOLOGY)? {
             let topology: ClusterTopologyBinding = serde_json::from_value(document.object)?;
             topologies.create(&PostParams::default(), &topology).await?;
         }

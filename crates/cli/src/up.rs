@@ -53,7 +53,7 @@ impl Up {
             std::path::absolute(&file).unwrap_or(file).display()
         );
         println!("  kubectl get nodes");
-        println!("  kubectl apply --server-side -f examples/disaggregated.yaml");
+        println!("  kubectl apply --server-side -f examples/topology.yaml -f examples/disaggregated.yaml");
         println!("  kubectl get podcliquesets,podcliques,podgangs,pods");
         println!();
         println!("Ctrl-C ends it; nothing is kept.");
