@@ -30,6 +30,56 @@ pub enum Kind {
     ControllerRevision,
 }
 
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 10] = [
+        Self::PodCliqueSet,
+        Self::PodCliqueScalingGroup,
+        Self::PodClique,
+        Self::PodGang,
+        Self::Pod,
+        Self::Service,
+        Self::HorizontalPodAutoscaler,
+        Self::Role,
+        Self::RoleBinding,
+        Self::ControllerRevision,
+    ];
+
+    /// Its name, as objects carry it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PodCliqueSet => "PodCliqueSet",
+            Self::PodCliqueScalingGroup => "PodCliqueScalingGroup",
+            Self::PodClique => "PodClique",
+            Self::PodGang => "PodGang",
+            Self::Pod => "Pod",
+            Self::Service => "Service",
+            Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
+            Self::Role => "Role",
+            Self::RoleBinding => "RoleBinding",
+            Self::ControllerRevision => "ControllerRevision",
+        }
+    }
+
+    /// The API version of its objects.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::PodCliqueSet | Self::PodCliqueScalingGroup | Self::PodClique => "grove.io/v1alpha1",
+            Self::PodGang => "scheduler.grove.io/v1alpha1",
+            Self::Pod | Self::Service => "v1",
+            Self::HorizontalPodAutoscaler => "autoscaling/v2",
+            Self::Role | Self::RoleBinding => "rbac.authorization.k8s.io/v1",
+            Self::ControllerRevision => "apps/v1",
+        }
+    }
+
+    /// The kind of an object, or of a reference to one.
+    pub fn of_object(object: &Value) -> Option<Self> {
+        let name = object["kind"].as_str()?;
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
 /// An object that was read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {

@@ -3,7 +3,8 @@
 //! Pure functions over borrowed data: no client, no clock, no randomness. [`facts`] reads a PodCliqueSet once,
 //! [`layout`] says what one replica of it consists of (cliques, scaling groups, gangs, who waits for whom),
 //! [`objects`] writes each of those down as the object to create, [`replica`] plans one replica and [`set`] what concerns
-//! all of them; [`update`] holds the strategies. A plan is a list of [`command`]s.
+//! all of them; [`update`] holds the strategies. A plan is a list of [`command`]s; [`report`] says what
+//! is told of their outcome.
 
 pub mod command;
 pub mod conditions;
@@ -13,6 +14,7 @@ pub mod layout;
 pub mod objects;
 pub mod reasons;
 pub mod replica;
+pub mod report;
 pub mod set;
 pub mod settings;
 pub mod snapshot;

@@ -50,5 +50,24 @@ reasons! {
     TOPOLOGY_NOT_FOUND = "ClusterTopologyNotFound": "The ClusterTopologyBinding that the set names does not exist.";
     LEVELS_AVAILABLE = "AllClusterTopologyLevelsAvailable": "Every level that the set names exists in its topology, or it names none.";
     LEVELS_UNAVAILABLE = "ClusterTopologyLevelsUnavailable": "A level that the set names does not exist in its topology.";
+    CLIQUE_WRITTEN = "PodCliqueCreateOrUpdateSuccessful": "PodCliques of the set were created or changed.";
+    CLIQUE_NOT_WRITTEN = "PodCliqueCreateOrUpdateFailed": "The API server refused to create or change a PodClique of the set.";
+    CLIQUE_CREATED = "PodCliqueCreateSuccessful": "PodCliques of the scaling group were created.";
+    CLIQUE_NOT_CREATED = "PodCliqueCreateFailed": "The API server refused to create a PodClique of the scaling group.";
+    CLIQUE_DELETED = "PodCliqueDeleteSuccessful": "PodCliques that are no longer wanted were deleted.";
+    CLIQUE_NOT_DELETED = "PodCliqueDeleteFailed": "The API server refused to delete a PodClique.";
+    GROUP_CREATED = "PodCliqueScalingGroupCreateSuccessful": "PodCliqueScalingGroups of the set were created.";
+    GROUP_NOT_WRITTEN = "PodCliqueScalingGroupCreateOrUpdateFailed": "The API server refused to create or change a PodCliqueScalingGroup.";
+    GROUP_DELETED = "PodCliqueScalingGroupDeleteSuccessful": "PodCliqueScalingGroups that are no longer wanted were deleted.";
+    GROUP_NOT_DELETED = "PodCliqueScalingGroupDeleteFailed": "The API server refused to delete a PodCliqueScalingGroup.";
+    GANG_WRITTEN = "PodGangCreateOrUpdateSuccessful": "PodGangs of the set were created or changed.";
+    GANG_NOT_WRITTEN = "PodGangCreateOrUpdateFailed": "The API server refused to create or change a PodGang; its pods are not created before it.";
+    GANG_DELETED = "PodGangDeleteSuccessful": "PodGangs that are no longer wanted were deleted.";
+    GANG_NOT_DELETED = "PodGangDeleteFailed": "The API server refused to delete a PodGang.";
+    POD_CREATED = "PodCreateSuccessful": "Pods of the clique were created.";
+    POD_NOT_CREATED = "PodCreateFailed": "The API server refused a pod of the clique, for example because of a quota or an invalid template.";
+    POD_DELETED = "PodDeleteSuccessful": "Pods of the clique were deleted by the operator.";
+    POD_NOT_DELETED = "PodDeleteFailed": "The API server refused to delete a pod of the clique.";
+    WRITE_REFUSED = "WriteRefused": "The API server refused a write; status.lastErrors says which and why. It is tried again, less and less often.";
     POD_REPLACED = "PodReplaced": "A pod that ended was deleted and is replaced.";
 }

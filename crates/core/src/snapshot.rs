@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::command::{Kind, Target};
+use crate::report::Failure;
 
 /// The objects of one replica.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,8 @@ pub struct ReplicaSnapshot {
     pub services: BTreeMap<String, Arc<Value>>,
     /// HorizontalPodAutoscalers by name.
     pub autoscalers: BTreeMap<String, Arc<Value>>,
+    /// Writes for this replica that the API server refused when they were tried last.
+    pub failures: Vec<Failure>,
 }
 
 /// What planners need to know of a pod.

@@ -1,6 +1,7 @@
 //! Carries out what planners want done.
 //!
-//! Every answer is folded into the cache before the next plan. A create that meets an object of ours is a success: its
+//! Every answer is folded into the cache before the next plan. A write that is refused holds back what depends on it, and
+//! nothing else. A create that meets an object of ours is a success: its
 //! answer was lost. One that meets somebody else's is an error that names the object.
 
 use std::sync::Arc;
@@ -24,6 +25,52 @@ pub struct Actions {
     world: World,
     writer: Writer,
     recorder: Recorder,
+}
+
+/// What became of commands.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Carried out.
+    pub done: Vec<Command>,
+    /// Refused by the API server; trying them again at once is of no use.
+    pub refused: Vec<(Command, WriteError)>,
+    /// Why the work ended early.
+    pub stopped: Option<WriteError>,
+}
+
+impl Report {
+    /// Whether a command of a later stage must wait because of what was refused before. Pods wait for their gang, so
+    /// that a scheduler never sees a pod whose gang it does not know. Statuses wait for the next plan, which knows of the
+    /// refusals. A mark that was refused holds back everything that it announces.
+    fn blocks(&self, command: &Command) -> bool {
+        self.refused.iter().any(|(refused, _)| {
+            let gang = match refused {
+                Command::Status { .. } => return true,
+                Command::Create(object) if object["kind"] == "PodGang" => object["metadata"]["name"].as_str(),
+                Command::Merge { target, .. } if target.kind == Kind::PodGang => Some(target.name.as_str()),
+                _ => None,
+            };
+            match command {
+                Command::Status { .. } => true,
+                Command::Create(object) if object["kind"] == "Pod" => {
+                    gang.is_some() && object["metadata"]["labels"][labels::POD_GANG].as_str() == gang
+                }
+                _ => false,
+            }
+        })
+    }
+}
+
+/// Whether the API server said no to the write itself, and would say so again.
+fn is_refusal(error: &WriteError) -> bool {
+    matches!(
+        error,
+        WriteError::Invalid { .. }
+            | WriteError::Forbidden { .. }
+            | WriteError::AlreadyExists(_)
+            | WriteError::NotFound(_)
+            | WriteError::BadRequest { .. }
+    )
 }
 
 /// Calls a function with the cached kind of an object.
@@ -84,32 +131,45 @@ impl Actions {
         }
     }
 
-    /// Carries out stages in order; the commands of one stage beside each other. Returns the first error of the first
-    /// stage that has one; later stages are then left to the next plan.
-    pub async fn carry_out(&self, stages: Vec<Vec<Command>>) -> Result<(), WriteError> {
-        for stage in stages {
-            let results = futures::future::join_all(stage.into_iter().map(|command| self.one(command))).await;
-            results.into_iter().collect::<Result<Vec<()>, WriteError>>()?;
+    /// Carries out stages in order; the commands of one stage beside each other.
+    ///
+    /// A write that the API server refuses holds back only what depends on it. Any other error ends the work after its
+    /// stage: the world is not as the plan assumed, or cannot be reached, so the rest is left to the next plan.
+    pub async fn carry_out(&self, stages: Vec<Vec<Command>>) -> Report {
+        let mut report = Report::default();
+        for mut stage in stages {
+            stage.retain(|command| !report.blocks(command));
+            let results = futures::future::join_all(stage.iter().map(|command| self.one(command))).await;
+            for (command, result) in stage.into_iter().zip(results) {
+                match result {
+                    Ok(()) => report.done.push(command),
+                    Err(error) if is_refusal(&error) => report.refused.push((command, error)),
+                    Err(error) => drop(report.stopped.get_or_insert(error)),
+                }
+            }
+            if report.stopped.is_some() {
+                break;
+            }
         }
-        Ok(())
+        report
     }
 
-    async fn one(&self, command: Command) -> Result<(), WriteError> {
+    async fn one(&self, command: &Command) -> Result<(), WriteError> {
         match command {
             Command::Create(object) => self.create(object).await,
             Command::Merge { target, patch } => {
                 with_kind!(self.world, target.kind, kind => {
-                    let (key, condition) = known(&target);
-                    let done = self.writer.patch(kind, &key, &condition, Patch::Merge(patch)).await.map(drop);
-                    self.settled(kind, &target, done)
+                    let (key, condition) = known(target);
+                    let done = self.writer.patch(kind, &key, &condition, Patch::Merge(patch.clone())).await.map(drop);
+                    self.settled(kind, target, done)
                 })
             }
             Command::Status { target, patch, .. } => {
                 with_kind!(self.world, target.kind, kind => {
-                    let (key, condition) = known(&target);
+                    let (key, condition) = known(target);
                     let patch = Patch::Merge(json!({"status": patch}));
                     let done = self.writer.patch_status(kind, &key, &condition, patch).await.map(drop);
-                    self.settled(kind, &target, done)
+                    self.settled(kind, target, done)
                 })
             }
             Command::RemoveGate { target, remaining } => {
@@ -119,40 +179,52 @@ impl Actions {
                 } else {
                     Value::Array(gates)
                 };
-                let (key, condition) = known(&target);
+                let (key, condition) = known(target);
                 let patch = Patch::Merge(json!({"spec": {"schedulingGates": gates}}));
                 let done = self
                     .writer
                     .patch(&self.world.pods, &key, &condition, patch)
                     .await
                     .map(drop);
-                self.settled(&self.world.pods, &target, done)
+                self.settled(&self.world.pods, target, done)
             }
             Command::Delete { target } => {
                 with_kind!(self.world, target.kind, kind => {
-                    let done = self.writer.delete(kind, &meta(&target), DeleteOptions::default()).await;
-                    self.settled(kind, &target, done)
+                    let done = self.writer.delete(kind, &meta(target), DeleteOptions::default()).await;
+                    self.settled(kind, target, done)
                 })
             }
-            Command::Event {
-                target,
-                warning,
-                reason,
-                message,
-            } => {
-                let kind = if warning { EventKind::Warning } else { EventKind::Normal };
-                self.recorder.record(&reference(&target), kind, reason, &message);
+            event @ Command::Event { .. } => {
+                self.tell(event);
                 Ok(())
             }
         }
     }
 
-    async fn create(&self, object: Value) -> Result<(), WriteError> {
+    /// Records an event; any other command is none of its business.
+    pub fn tell(&self, command: &Command) {
+        if let Command::Event {
+            target,
+            warning,
+            reason,
+            message,
+        } = command
+        {
+            let kind = if *warning {
+                EventKind::Warning
+            } else {
+                EventKind::Normal
+            };
+            self.recorder.record(&reference(target), kind, reason, message);
+        }
+    }
+
+    async fn create(&self, object: &Value) -> Result<(), WriteError> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let wanted = object["metadata"]["ownerReferences"][0]["uid"].as_str();
-        with_kind!(self.world, kind_of(&object)?, cached => {
-            match self.writer.create(cached, Some(namespace), &object).await {
+        with_kind!(self.world, kind_of(object)?, cached => {
+            match self.writer.create(cached, Some(namespace), object).await {
                 Err(WriteError::AlreadyExists(message)) => {
                     let found = self.writer.read(cached, &ObjectKey::new(namespace, name)).await?;
                     if found.controller_uid().as_deref() == wanted {
@@ -226,22 +298,9 @@ controlled!(
 );
 
 fn kind_of(object: &Value) -> Result<Kind, WriteError> {
-    Ok(match object["kind"].as_str().unwrap_or_default() {
-        "PodCliqueScalingGroup" => Kind::PodCliqueScalingGroup,
-        "PodClique" => Kind::PodClique,
-        "PodGang" => Kind::PodGang,
-        "Pod" => Kind::Pod,
-        "Service" => Kind::Service,
-        "HorizontalPodAutoscaler" => Kind::HorizontalPodAutoscaler,
-        "Role" => Kind::Role,
-        "RoleBinding" => Kind::RoleBinding,
-        "ControllerRevision" => Kind::ControllerRevision,
-        other => {
-            return Err(WriteError::BadRequest {
-                code: 0,
-                message: format!("no kind {other}"),
-            });
-        }
+    Kind::of_object(object).ok_or_else(|| WriteError::BadRequest {
+        code: 0,
+        message: format!("no kind {}", object["kind"]),
     })
 }
 
@@ -264,21 +323,9 @@ fn known(target: &Target) -> (ObjectKey, Precondition) {
 }
 
 fn reference(target: &Target) -> ObjectReference {
-    let (api_version, kind) = match target.kind {
-        Kind::PodCliqueSet => ("grove.io/v1alpha1", "PodCliqueSet"),
-        Kind::PodCliqueScalingGroup => ("grove.io/v1alpha1", "PodCliqueScalingGroup"),
-        Kind::PodClique => ("grove.io/v1alpha1", "PodClique"),
-        Kind::PodGang => ("scheduler.grove.io/v1alpha1", "PodGang"),
-        Kind::Pod => ("v1", "Pod"),
-        Kind::Service => ("v1", "Service"),
-        Kind::HorizontalPodAutoscaler => ("autoscaling/v2", "HorizontalPodAutoscaler"),
-        Kind::Role => ("rbac.authorization.k8s.io/v1", "Role"),
-        Kind::RoleBinding => ("rbac.authorization.k8s.io/v1", "RoleBinding"),
-        Kind::ControllerRevision => ("apps/v1", "ControllerRevision"),
-    };
     ObjectReference {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
+        api_version: target.kind.api_version().to_owned(),
+        kind: target.kind.as_str().to_owned(),
         namespace: Some(target.namespace.clone()),
         name: target.name.clone(),
         uid: target.uid.clone(),

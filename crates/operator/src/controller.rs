@@ -8,18 +8,21 @@ use coppice_api::types::PodCliqueSet;
 use coppice_core::command::Command;
 use coppice_core::context::SetContext;
 use coppice_core::replica::{ReplicaSummary, plan_replica};
+use coppice_core::report::{self, Failure, Subject};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
 use coppice_core::settings::{Settings, TopologyLevels};
+use coppice_core::snapshot::ReplicaSnapshot;
 use coppice_runtime::clock::SharedClock;
 use coppice_runtime::queue::{Outcome, Priority, Queue};
 use coppice_runtime::write::WriteError;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tracing::debug;
+use tracing::{debug, warn};
 
-use crate::actions::Actions;
+use crate::actions::{Actions, Report};
 use crate::keys::{Key, SetKey};
 use crate::pacing::Pacing;
+use crate::trouble::Trouble;
 use crate::world::World;
 
 /// Plans in a row for one key before it goes to the back of the queue. More than a healthy plan ever needs: each one
@@ -42,6 +45,7 @@ pub(crate) struct Controller {
     pub(crate) clock: SharedClock,
     pub(crate) queue: Queue<Key>,
     pacing: Pacing,
+    trouble: Trouble,
     summaries: Mutex<BTreeMap<SetKey, BTreeMap<u32, ReplicaSummary>>>,
     identities: Mutex<BTreeMap<SetKey, Arc<Identities>>>,
 }
@@ -61,6 +65,7 @@ impl Controller {
             clock,
             queue,
             pacing: Pacing::default(),
+            trouble: Trouble::default(),
             summaries: Mutex::default(),
             identities: Mutex::default(),
         }
@@ -89,6 +94,7 @@ impl Controller {
         if new.is_none() {
             self.summaries.lock().remove(&key);
             self.identities.lock().remove(&key);
+            self.trouble.forget(&key);
             return;
         }
         self.queue.mark(Key::Set(key.clone()), Priority::Low);
@@ -118,41 +124,75 @@ impl Controller {
                 Key::Set(set) => self.plan_whole(set),
                 Key::Replica(set, index) => self.plan_one(set, *index),
             };
-            let (stages, deadline) = self.pacing.release(planned.stages, self.clock.now());
-            let wake = [deadline, planned.deadline].into_iter().flatten().min();
-            if stages
+            let now = self.clock.now();
+            let (stages, retry_at) = self.trouble.admit(&key, planned.stages, now);
+            let (stages, settled_at) = self.pacing.release(stages, now);
+            let wake = [retry_at, settled_at, planned.deadline].into_iter().flatten().min();
+            let events_only = stages
                 .iter()
                 .flatten()
-                .all(|command| matches!(command, Command::Event { .. }))
-            {
-                // Events change nothing that the next plan would see; they go out with the plan that settles.
-                return match self.actions.carry_out(stages).await {
-                    Ok(()) => wake.map_or(Outcome::Done, Outcome::RequeueAt),
-                    Err(error) => retry(error),
-                };
-            }
+                .all(|command| matches!(command, Command::Event { .. }));
             debug!(?key, commands = stages.iter().map(Vec::len).sum::<usize>(), "acting");
-            if let Err(error) = self.actions.carry_out(stages).await {
+            let report = self.actions.carry_out(stages).await;
+            if let Some(seen) = &planned.seen {
+                self.tell(&key, seen, &report);
+            }
+            if let Some(error) = report.stopped {
                 return retry(error);
+            }
+            if events_only {
+                // Events change nothing that the next plan would see; they go out with the plan that settles.
+                return wake.map_or(Outcome::Done, Outcome::RequeueAt);
             }
         }
         self.queue.mark(key, Priority::Low);
         Outcome::Done
     }
 
+    /// Keeps in mind what was refused, and tells people what happened.
+    fn tell(&self, key: &Key, seen: &Seen, report: &Report) {
+        let now = self.clock.now();
+        let replica = seen.replica.as_ref();
+        for command in &report.done {
+            self.trouble.done(key, command);
+        }
+        for (command, error) in &report.refused {
+            let Some(subject) = Subject::of(command) else { continue };
+            let failure = Failure {
+                subject,
+                owner: report::owner(command, &seen.set, replica),
+                cause: error.to_string(),
+                since: now,
+            };
+            warn!(?key, code = failure.subject.code(), name = failure.subject.name, %error, "refused");
+            self.actions.tell(&failure.event());
+            self.trouble.refused(key, command, failure, now);
+        }
+        for event in report::successes(report.done.iter(), &seen.set, replica) {
+            self.actions.tell(&event);
+        }
+    }
+
     fn plan_one(&self, key: &SetKey, index: u32) -> Planned {
         let now = self.clock.now();
-        let plan = {
+        let (plan, seen) = {
             let moment = self.world.cache.moment();
             let Some(set) = self.world.set(&moment, key) else {
                 return Planned::default();
             };
             let (revisions, _, _) = self.world.of_set(&moment, key);
-            let snapshot = self.world.replica(&moment, key, index);
+            let mut snapshot = self.world.replica(&moment, key, index);
+            snapshot.failures = self.trouble.known(&Key::Replica(key.clone(), index));
             let topology = self.topology(&moment, &set);
             let mut context = self.context(key, &set, topology.as_ref());
             context.adopted_hash = adopted_hash(&context, &revisions);
-            plan_replica(&context, &snapshot, now)
+            let plan = plan_replica(&context, &snapshot, now);
+            drop(context);
+            let seen = Seen {
+                set,
+                replica: Some(snapshot),
+            };
+            (plan, seen)
         };
         let changed = {
             let mut summaries = self.summaries.lock();
@@ -165,6 +205,7 @@ impl Controller {
         Planned {
             stages: plan.stages,
             deadline: plan.deadline,
+            seen: Some(seen),
         }
     }
 
@@ -197,10 +238,14 @@ impl Controller {
             role,
             role_binding,
             revisions,
+            failures: self.trouble.known(&Key::Set(key.clone())),
         };
+        let stages = plan_set(&context, &snapshot, now).stages;
+        drop(context);
         Planned {
-            stages: plan_set(&context, &snapshot, now).stages,
+            stages,
             deadline: None,
+            seen: Some(Seen { set, replica: None }),
         }
     }
 
@@ -235,6 +280,13 @@ impl Controller {
 struct Planned {
     stages: Vec<Vec<Command>>,
     deadline: Option<Timestamp>,
+    seen: Option<Seen>,
+}
+
+/// What a plan was made from, kept to tell of its outcome.
+struct Seen {
+    set: Arc<PodCliqueSet>,
+    replica: Option<ReplicaSnapshot>,
 }
 
 fn retry(error: WriteError) -> Outcome<WriteError> {

@@ -10,6 +10,7 @@ pub mod keys;
 pub mod operator;
 mod pacing;
 mod pods;
+mod trouble;
 pub mod world;
 
 pub use operator::{Operator, Options};

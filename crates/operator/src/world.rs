@@ -304,6 +304,7 @@ impl World {
                 .collect(),
             services: documents(self.services_by_replica.get(moment, &at)),
             autoscalers: documents(self.autoscalers_by_replica.get(moment, &at)),
+            failures: Vec::new(),
         }
     }
 }

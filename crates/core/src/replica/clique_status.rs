@@ -60,6 +60,7 @@ pub(crate) fn plan(
 fn counts(replica: &Replica<'_>, stored: &PodClique, state: &CliqueState<'_>, status: &mut PodCliqueStatus) {
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
     status.observed_generation = stored.metadata.generation;
+    status.last_errors = replica.errors_of(&stored.metadata, &status.last_errors);
     status.replicas = number(state.count(|_| true));
     status.ready_replicas = number(state.ready());
     status.scheduled_replicas = number(state.scheduled());
@@ -303,7 +304,7 @@ fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state:
     let breached = |status: &PodCliqueStatus| conditions::is_true(&status.conditions, BREACHED);
     let moving = state.count(|_| true) != state.replicas || state.count(|pod| !pod.ready && !pod.failing) > 0;
     let decided = marked(before) != marked(after) || begins(before, after);
-    if breached(before) != breached(after) || decided || lost || !moving {
+    if breached(before) != breached(after) || decided || lost || !moving || before.last_errors != after.last_errors {
         Urgency::Now
     } else {
         Urgency::Settling

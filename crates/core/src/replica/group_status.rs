@@ -94,6 +94,7 @@ fn write(
     let before = stored.status.clone().unwrap_or_default();
     let mut status = before.clone();
     status.observed_generation = stored.metadata.generation;
+    status.last_errors = replica.errors_of(&stored.metadata, &before.last_errors);
     status.replicas = number(layout.copies);
     status.scheduled_replicas = number(counts.scheduled);
     status.available_replicas = number(counts.available);
@@ -121,7 +122,8 @@ fn write(
     }
     let flipped = conditions::is_true(&before.conditions, BREACHED) != counts.breached;
     let settled = counts.available == layout.copies;
-    let urgency = if flipped || settled {
+    let news = before.last_errors != status.last_errors;
+    let urgency = if flipped || settled || news {
         Urgency::Now
     } else {
         Urgency::Settling

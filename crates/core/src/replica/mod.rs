@@ -15,7 +15,9 @@ mod pods;
 mod teardown;
 pub(crate) mod terminating;
 
+use coppice_api::types::LastError;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub(crate) use children::template_patch as children_template_patch;
 pub use clique_state::CliqueState;
@@ -23,6 +25,7 @@ pub use clique_state::CliqueState;
 use crate::command::{Command, Target};
 use crate::context::SetContext;
 use crate::layout::{LiveSizes, ReplicaLayout};
+use crate::report;
 use crate::snapshot::ReplicaSnapshot;
 use crate::update;
 
@@ -76,6 +79,8 @@ pub struct ReplicaSummary {
     pub cliques: (i32, i32),
     /// Scaling groups, and how many of them are updated.
     pub groups: (i32, i32),
+    /// Writes for it that were refused.
+    pub errors: Vec<LastError>,
 }
 
 /// Commands while they are collected, in the order of the stages.
@@ -133,6 +138,17 @@ pub(crate) struct Replica<'a> {
     /// The state of each clique, at the positions of the layout.
     pub(crate) cliques: Vec<CliqueState<'a>>,
     pub(crate) now: Timestamp,
+}
+
+impl Replica<'_> {
+    /// Writes about children of an object that were refused, as its status records them.
+    pub(crate) fn errors_of(&self, owner: &ObjectMeta, before: &[LastError]) -> Vec<LastError> {
+        let failures = self.snapshot.failures.iter();
+        report::last_errors(
+            failures.filter(|failure| Some(&failure.owner.uid) == owner.uid.as_ref()),
+            before,
+        )
+    }
 }
 
 /// Plans one replica.
@@ -200,5 +216,6 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
         exists: true,
         cliques: (count(standalone.len()), count(updated_cliques)),
         groups: (count(groups.len()), count(updated_groups)),
+        errors: report::last_errors(replica.snapshot.failures.iter(), &[]),
     }
 }

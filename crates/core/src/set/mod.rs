@@ -22,6 +22,7 @@ use crate::command::{Command, Kind, Urgency, merge_patch};
 use crate::context::SetContext;
 use crate::objects;
 use crate::replica::ReplicaSummary;
+use crate::report::Failure;
 use crate::snapshot::{target_of, target_of_value};
 
 /// What was read of a set besides its replicas.
@@ -35,6 +36,8 @@ pub struct SetSnapshot {
     pub role_binding: Option<Value>,
     /// The set's revisions.
     pub revisions: Vec<ControllerRevision>,
+    /// Writes for the set as a whole that the API server refused when they were tried last.
+    pub failures: Vec<Failure>,
 }
 
 /// What to do for a set.
@@ -86,7 +89,8 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
                     .as_ref()
                     .map(|progress| &progress.currently_updating);
         let settled = after.available_replicas == after.replicas && after.updated_replicas == after.replicas;
-        let urgency = if decided || settled {
+        let news = before.last_errors != after.last_errors;
+        let urgency = if decided || settled || news {
             Urgency::Now
         } else {
             Urgency::Settling

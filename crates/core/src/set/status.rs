@@ -12,6 +12,7 @@ use crate::conditions::{self, Verdict};
 use crate::context::SetContext;
 use crate::reasons;
 use crate::replica::ReplicaSummary;
+use crate::report;
 
 const TOPOLOGY: &str = "TopologyLevelsUnavailable";
 
@@ -49,6 +50,12 @@ pub(crate) fn count(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Times
         .filter(|(index, replica)| **index < replicas && replica.breached)
         .map(|(index, _)| *index)
         .collect();
+    let of_set = report::last_errors(snapshot.failures.iter(), &status.last_errors);
+    let errors = of_set
+        .iter()
+        .chain(snapshot.replicas.values().flat_map(|replica| &replica.errors));
+    status.last_errors = report::combined(errors, &status.last_errors);
+    let refused = status.last_errors.first().map(|error| error.description.clone());
     let available = status.available_replicas;
     let all = available == set.spec.replicas;
     let generation = set.metadata.generation;
@@ -87,20 +94,25 @@ pub(crate) fn count(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Times
         )
     };
     say("Progressing", updating || !all, reason, message);
-    let (reason, message) = match breached.first() {
-        None => (
+    let (degraded, reason, message) = match (breached.first(), refused) {
+        (None, None) => (
+            false,
             reasons::ALL_AVAILABLE,
             "no replica has fallen below its minimum".to_owned(),
         ),
-        Some(first) => (
-            reasons::BELOW_MINIMUM,
-            format!(
+        (None, Some(refused)) => (true, reasons::WRITE_REFUSED, refused),
+        (Some(first), refused) => {
+            let mut message = format!(
                 "{} replicas have fallen below their minimum, the first is {first}",
                 breached.len()
-            ),
-        ),
+            );
+            if let Some(refused) = refused {
+                message.push_str(&format!("; a write was refused: {refused}"));
+            }
+            (true, reasons::BELOW_MINIMUM, message)
+        }
     };
-    say("Degraded", !breached.is_empty(), reason, message);
+    say("Degraded", degraded, reason, message);
     topology(context, now, status);
 }
 

@@ -227,6 +227,7 @@ impl World {
             role: find("Role"),
             role_binding: find("RoleBinding"),
             revisions,
+            failures: Vec::new(),
         };
         for command in plan_set(&context, &snapshot, self.now).stages.iter().flatten() {
             changes += 1;
@@ -348,6 +349,7 @@ impl World {
                 .filter(mine)
                 .map(typed)
                 .collect(),
+            failures: Vec::new(),
             pods: self
                 .of_kind("Pod")
                 .filter(mine)
@@ -403,18 +405,7 @@ fn pod_facts(pod: &Value) -> PodFacts {
 }
 
 pub(crate) fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::PodCliqueSet => "PodCliqueSet",
-        Kind::PodCliqueScalingGroup => "PodCliqueScalingGroup",
-        Kind::PodClique => "PodClique",
-        Kind::PodGang => "PodGang",
-        Kind::Pod => "Pod",
-        Kind::Service => "Service",
-        Kind::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
-        Kind::Role => "Role",
-        Kind::RoleBinding => "RoleBinding",
-        Kind::ControllerRevision => "ControllerRevision",
-    }
+    kind.as_str()
 }
 
 fn merge(target: &mut Value, patch: &Value) {

@@ -1,7 +1,8 @@
 //! Which notes become which writes: series, rate per object, and names. Pure; time is given.
 //!
 //! The same note about the same object (uid, kind, reason, message) is one event with a count. A series is written when
-//! it begins, and its count at most once per `series_interval`. Each object has a token bucket for new series.
+//! it begins, and its count at most once per `series_interval`. Each object has a token bucket for new series, and
+//! another one for warnings.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -43,7 +44,7 @@ struct Series {
 pub(super) struct Correlator {
     rates: Rates,
     series: BTreeMap<String, Series>,
-    buckets: BTreeMap<String, TokenBucket>,
+    buckets: BTreeMap<(String, &'static str), TokenBucket>,
 }
 
 impl Correlator {
@@ -70,7 +71,8 @@ impl Correlator {
             self.series.remove(&name);
         }
         let (per_second, burst) = self.rates.per_object;
-        let object = note.object.uid.clone();
+        // Warnings have a budget of their own, so that good news never drowns them.
+        let object = (note.object.uid.clone(), note.kind.as_str());
         let bucket = self
             .buckets
             .entry(object)

@@ -1,0 +1,305 @@
+//! What is told about the outcome of a command: which object it concerns, which event tells of it, and which error a
+//! status records. Pure; who carries commands out calls it with what happened.
+//!
+//! An event about a child is recorded on its owner, because that is where people look: pods on their clique, members of
+//! a scaling group on the group, everything else on the set.
+
+use std::collections::BTreeMap;
+
+use coppice_api::types::{LastError, PodCliqueSet};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::command::{Command, Kind, Target};
+use crate::conditions::whole_seconds;
+use crate::reasons;
+use crate::snapshot::{ReplicaSnapshot, target_of};
+
+/// Errors that a status lists at most.
+const MOST_ERRORS: usize = 10;
+
+/// Names that an event lists at most.
+const MOST_NAMES: usize = 3;
+
+/// What a command does to its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// It is created.
+    Create,
+    /// It is changed.
+    Update,
+    /// Its status is changed.
+    Status,
+    /// Our scheduling gate is taken off it.
+    Ungate,
+    /// It is deleted.
+    Delete,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Create => "Create",
+            Self::Update => "Update",
+            Self::Status => "UpdateStatus",
+            Self::Ungate => "RemoveSchedulingGate",
+            Self::Delete => "Delete",
+        }
+    }
+}
+
+/// What a command is about: the same for a command and for its next attempt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject {
+    /// The kind of the object.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// What is done to it.
+    pub verb: Verb,
+}
+
+impl Subject {
+    /// The subject of a command; none for an event.
+    pub fn of(command: &Command) -> Option<Self> {
+        let of_target = |target: &Target, verb| {
+            Some(Self {
+                kind: target.kind,
+                name: target.name.clone(),
+                verb,
+            })
+        };
+        match command {
+            Command::Create(object) => Some(Self {
+                kind: Kind::of_object(object)?,
+                name: object["metadata"]["name"].as_str()?.to_owned(),
+                verb: Verb::Create,
+            }),
+            Command::Merge { target, .. } => of_target(target, Verb::Update),
+            Command::Status { target, .. } => of_target(target, Verb::Status),
+            Command::RemoveGate { target, .. } => of_target(target, Verb::Ungate),
+            Command::Delete { target } => of_target(target, Verb::Delete),
+            Command::Event { .. } => None,
+        }
+    }
+
+    /// The code under which a status records that it was refused.
+    pub fn code(&self) -> String {
+        let object = match self.kind {
+            Kind::PodCliqueSet => "PODCLIQUESET",
+            Kind::PodCliqueScalingGroup => "PODCLIQUESCALINGGROUP",
+            Kind::PodClique => "PODCLIQUE",
+            Kind::PodGang => "PODGANG",
+            Kind::Pod => "POD",
+            Kind::Service => "PODCLIQUESET_SERVICE",
+            Kind::HorizontalPodAutoscaler => "HPA",
+            Kind::Role => "ROLE",
+            Kind::RoleBinding => "ROLEBINDING",
+            Kind::ControllerRevision => "CONTROLLERREVISION",
+        };
+        match self.verb {
+            Verb::Create => format!("ERR_CREATE_{object}"),
+            Verb::Update => format!("ERR_UPDATE_{object}"),
+            Verb::Status => format!("ERR_UPDATE_{object}_STATUS"),
+            Verb::Ungate => "ERR_REMOVE_POD_SCHEDULING_GATE".to_owned(),
+            Verb::Delete => format!("ERR_DELETE_{object}"),
+        }
+    }
+
+    /// The reason of the event that tells of a success, on an owner of this kind; none where nothing is told.
+    fn success(&self, owner: Kind) -> Option<&'static str> {
+        Some(match (self.kind, self.verb) {
+            (Kind::PodClique, Verb::Create) if owner == Kind::PodCliqueScalingGroup => reasons::CLIQUE_CREATED,
+            (Kind::PodClique, Verb::Create | Verb::Update) => reasons::CLIQUE_WRITTEN,
+            (Kind::PodClique, Verb::Delete) => reasons::CLIQUE_DELETED,
+            (Kind::PodCliqueScalingGroup, Verb::Create) => reasons::GROUP_CREATED,
+            (Kind::PodCliqueScalingGroup, Verb::Delete) => reasons::GROUP_DELETED,
+            (Kind::PodGang, Verb::Create | Verb::Update) => reasons::GANG_WRITTEN,
+            (Kind::PodGang, Verb::Delete) => reasons::GANG_DELETED,
+            (Kind::Pod, Verb::Create) => reasons::POD_CREATED,
+            (Kind::Pod, Verb::Delete) => reasons::POD_DELETED,
+            _ => return None,
+        })
+    }
+
+    /// The reason of the event that tells of a refusal, on an owner of this kind.
+    fn failure(&self, owner: Kind) -> &'static str {
+        match (self.kind, self.verb) {
+            (Kind::PodClique, Verb::Create) if owner == Kind::PodCliqueScalingGroup => reasons::CLIQUE_NOT_CREATED,
+            (Kind::PodClique, Verb::Create | Verb::Update) => reasons::CLIQUE_NOT_WRITTEN,
+            (Kind::PodClique, Verb::Delete) => reasons::CLIQUE_NOT_DELETED,
+            (Kind::PodCliqueScalingGroup, Verb::Create | Verb::Update) => reasons::GROUP_NOT_WRITTEN,
+            (Kind::PodCliqueScalingGroup, Verb::Delete) => reasons::GROUP_NOT_DELETED,
+            (Kind::PodGang, Verb::Create | Verb::Update) => reasons::GANG_NOT_WRITTEN,
+            (Kind::PodGang, Verb::Delete) => reasons::GANG_NOT_DELETED,
+            (Kind::Pod, Verb::Create) => reasons::POD_NOT_CREATED,
+            (Kind::Pod, Verb::Delete) => reasons::POD_NOT_DELETED,
+            _ => reasons::WRITE_REFUSED,
+        }
+    }
+}
+
+/// A write that the API server refused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// What was to be done.
+    pub subject: Subject,
+    /// The object that tells of it.
+    pub owner: Target,
+    /// Why, in the words of the API server.
+    pub cause: String,
+    /// When it was refused first for this cause.
+    pub since: Timestamp,
+}
+
+impl Failure {
+    /// The event that tells of it.
+    pub fn event(&self) -> Command {
+        Command::Event {
+            target: self.owner.clone(),
+            warning: true,
+            reason: self.subject.failure(self.owner.kind),
+            message: self.description(),
+        }
+    }
+
+    fn description(&self) -> String {
+        let Subject { kind, name, verb } = &self.subject;
+        format!(
+            "[Operation: {}, Code: {}] message: {} {name}, cause: {}",
+            verb.word(),
+            self.subject.code(),
+            kind.as_str(),
+            self.cause
+        )
+    }
+}
+
+/// The object that an event about a command is recorded on.
+pub fn owner(command: &Command, set: &PodCliqueSet, replica: Option<&ReplicaSnapshot>) -> Target {
+    let whole_set = || target_of(Kind::PodCliqueSet, &set.metadata);
+    let (kind, name) = match command {
+        Command::Create(object) => {
+            let reference = &object["metadata"]["ownerReferences"][0];
+            let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
+            let Some(kind) = Kind::of_object(reference) else {
+                return whole_set();
+            };
+            return Target {
+                kind,
+                namespace: set.metadata.namespace.clone().unwrap_or_default(),
+                name: text("name"),
+                uid: text("uid"),
+                resource_version: String::new(),
+            };
+        }
+        Command::Merge { target, .. }
+        | Command::Status { target, .. }
+        | Command::RemoveGate { target, .. }
+        | Command::Delete { target }
+        | Command::Event { target, .. } => (target.kind, &target.name),
+    };
+    let of_child = replica.and_then(|replica| match kind {
+        Kind::Pod => {
+            let owner = &replica.pods.get(name)?.owner_uid;
+            let mut cliques = replica.cliques.values();
+            let clique = cliques.find(|clique| clique.metadata.uid.as_ref() == Some(owner))?;
+            Some(target_of(Kind::PodClique, &clique.metadata))
+        }
+        Kind::PodClique => {
+            let references = replica.cliques.get(name)?.metadata.owner_references.as_ref()?;
+            let group = replica.groups.values().find(|group| {
+                let mut owners = references.iter();
+                owners.any(|reference| Some(&reference.uid) == group.metadata.uid.as_ref())
+            })?;
+            Some(target_of(Kind::PodCliqueScalingGroup, &group.metadata))
+        }
+        _ => None,
+    });
+    of_child.unwrap_or_else(whole_set)
+}
+
+/// The events that tell of commands that succeeded: one for each owner and reason, however many objects it concerns.
+pub fn successes<'a>(
+    done: impl Iterator<Item = &'a Command>,
+    set: &PodCliqueSet,
+    replica: Option<&ReplicaSnapshot>,
+) -> Vec<Command> {
+    let mut told: BTreeMap<(Target, &'static str), (Subject, Vec<String>)> = BTreeMap::new();
+    for command in done {
+        let Some(subject) = Subject::of(command) else { continue };
+        let owner = owner(command, set, replica);
+        if let Some(reason) = subject.success(owner.kind) {
+            let name = subject.name.clone();
+            let names = told.entry((owner, reason)).or_insert_with(|| (subject, Vec::new()));
+            names.1.push(name);
+        }
+    }
+    let event = |((target, reason), (subject, names)): ((Target, &'static str), (Subject, Vec<String>))| {
+        let verb = match subject.verb {
+            Verb::Create => "created",
+            Verb::Delete => "deleted",
+            Verb::Update | Verb::Status | Verb::Ungate => "wrote",
+        };
+        let listed = names
+            .iter()
+            .take(MOST_NAMES)
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
+        let more = match names.len().saturating_sub(MOST_NAMES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Command::Event {
+            target,
+            warning: false,
+            reason,
+            message: format!("{verb} {} {listed}{more}", subject.kind.as_str()),
+        }
+    };
+    told.into_iter().map(event).collect()
+}
+
+/// Failures as a status records them: one entry for each code, the first of its kind in words. An entry that says the
+/// same as before keeps its time, so that another attempt alone is nothing to write.
+pub fn last_errors<'a>(failures: impl Iterator<Item = &'a Failure>, before: &[LastError]) -> Vec<LastError> {
+    let mut by_code: BTreeMap<String, Vec<&Failure>> = BTreeMap::new();
+    for failure in failures {
+        by_code.entry(failure.subject.code()).or_default().push(failure);
+    }
+    let entry = |(code, mut failures): (String, Vec<&Failure>)| {
+        failures.sort_by(|left, right| left.subject.cmp(&right.subject));
+        let mut description = failures[0].description();
+        if failures.len() > 1 {
+            description.push_str(&format!(" (and {} more of this code)", failures.len() - 1));
+        }
+        let since = failures.iter().map(|failure| failure.since).min().unwrap_or_default();
+        LastError {
+            code,
+            description,
+            observed_at: Time(whole_seconds(since)),
+            unknown: Default::default(),
+        }
+    };
+    keep_times(by_code.into_iter().map(entry).collect(), before)
+}
+
+/// Errors of several places as one list, bounded, each code once; see [`last_errors`].
+pub fn combined<'a>(errors: impl Iterator<Item = &'a LastError>, before: &[LastError]) -> Vec<LastError> {
+    let mut by_code: BTreeMap<&str, LastError> = BTreeMap::new();
+    for error in errors {
+        by_code.entry(&error.code).or_insert_with(|| error.clone());
+    }
+    keep_times(by_code.into_values().take(MOST_ERRORS).collect(), before)
+}
+
+fn keep_times(mut errors: Vec<LastError>, before: &[LastError]) -> Vec<LastError> {
+    for error in &mut errors {
+        let same = |old: &&LastError| old.code == error.code && old.description == error.description;
+        if let Some(old) = before.iter().find(same) {
+            error.observed_at = old.observed_at.clone();
+        }
+    }
+    errors
+}

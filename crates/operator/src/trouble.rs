@@ -1,0 +1,184 @@
+//! Writes that the API server refused: what is known of them, and when each is tried again.
+//!
+//! Owned by the shell, because refusals are not part of the cluster's state; planners get them with their snapshots. A
+//! refused write waits longer after each attempt, and only that write: everything else of its replica goes on. One that
+//! is planned differently than before (somebody changed the template) is tried at once, and one that is no longer
+//! planned is forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coppice_core::command::Command;
+use coppice_core::report::{Failure, Subject};
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::keys::{Key, SetKey};
+
+/// The wait after the first refusal; it doubles with each further one.
+const FIRST_WAIT: SignedDuration = SignedDuration::from_millis(500);
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(60);
+
+struct Entry {
+    failure: Failure,
+    /// What was tried, so that a changed plan is told from another attempt.
+    content: Value,
+    attempts: u32,
+    retry_at: Timestamp,
+}
+
+/// What was refused, by key.
+#[derive(Default)]
+pub(crate) struct Trouble {
+    entries: Mutex<BTreeMap<Key, BTreeMap<Subject, Entry>>>,
+}
+
+/// What of a command decides whether it is the same as the one that was refused. Versions do not: they move on with
+/// every write of others.
+fn content(command: &Command) -> Value {
+    match command {
+        Command::Create(object) => object.clone(),
+        Command::Merge { target, patch } | Command::Status { target, patch, .. } => {
+            serde_json::json!([target.uid, patch])
+        }
+        Command::RemoveGate { target, .. } | Command::Delete { target } => target.uid.clone().into(),
+        Command::Event { .. } => Value::Null,
+    }
+}
+
+impl Trouble {
+    /// Everything that was refused for a key and is still wanted.
+    pub(crate) fn known(&self, key: &Key) -> Vec<Failure> {
+        let entries = self.entries.lock();
+        let of_key = entries.get(key).into_iter().flat_map(BTreeMap::values);
+        of_key.map(|entry| entry.failure.clone()).collect()
+    }
+
+    /// Takes out the commands that wait for their next attempt, and forgets what is no longer planned. Returns the
+    /// rest, and when the first of those that wait is due.
+    pub(crate) fn admit(
+        &self,
+        key: &Key,
+        mut stages: Vec<Vec<Command>>,
+        now: Timestamp,
+    ) -> (Vec<Vec<Command>>, Option<Timestamp>) {
+        let mut entries = self.entries.lock();
+        let Some(of_key) = entries.get_mut(key) else {
+            return (stages, None);
+        };
+        let planned: BTreeSet<Subject> = stages.iter().flatten().filter_map(Subject::of).collect();
+        of_key.retain(|subject, _| planned.contains(subject));
+        let mut wake: Option<Timestamp> = None;
+        for stage in &mut stages {
+            stage.retain(|command| {
+                let entry = Subject::of(command).and_then(|subject| of_key.get(&subject));
+                let Some(entry) = entry.filter(|entry| entry.retry_at > now && entry.content == content(command))
+                else {
+                    return true;
+                };
+                wake = Some(wake.map_or(entry.retry_at, |earlier| earlier.min(entry.retry_at)));
+                false
+            });
+        }
+        stages.retain(|stage| !stage.is_empty());
+        if of_key.is_empty() {
+            entries.remove(key);
+        }
+        (stages, wake)
+    }
+
+    /// A command was refused.
+    pub(crate) fn refused(&self, key: &Key, command: &Command, mut failure: Failure, now: Timestamp) {
+        let mut entries = self.entries.lock();
+        let of_key = entries.entry(key.clone()).or_default();
+        let content = content(command);
+        let before = of_key.get(&failure.subject).filter(|entry| entry.content == content);
+        let attempts = before.map_or(0, |entry| entry.attempts) + 1;
+        if let Some(before) = before.filter(|entry| entry.failure.cause == failure.cause) {
+            failure.since = before.failure.since;
+        }
+        let doublings = attempts.saturating_sub(1).min(16);
+        let wait = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
+        let entry = Entry {
+            content,
+            attempts,
+            retry_at: now.saturating_add(wait).unwrap_or(Timestamp::MAX),
+            failure,
+        };
+        of_key.insert(entry.failure.subject.clone(), entry);
+    }
+
+    /// A command succeeded.
+    pub(crate) fn done(&self, key: &Key, command: &Command) {
+        let mut entries = self.entries.lock();
+        if let Some(of_key) = entries.get_mut(key)
+            && let Some(subject) = Subject::of(command)
+        {
+            of_key.remove(&subject);
+        }
+    }
+
+    /// Forgets everything about a set that is gone.
+    pub(crate) fn forget(&self, gone: &SetKey) {
+        self.entries.lock().retain(|key, _| match key {
+            Key::Set(set) | Key::Replica(set, _) => set != gone,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coppice_core::command::{Kind, Target};
+    use serde_json::json;
+
+    fn create(image: &str) -> Command {
+        Command::Create(json!({"kind": "Pod", "metadata": {"name": "a"}, "image": image}))
+    }
+
+    fn failure(cause: &str, since: Timestamp) -> Failure {
+        Failure {
+            subject: Subject::of(&create("")).expect("a subject"),
+            owner: Target {
+                kind: Kind::PodClique,
+                namespace: "n".into(),
+                name: "c".into(),
+                uid: "u".into(),
+                resource_version: String::new(),
+            },
+            cause: cause.into(),
+            since,
+        }
+    }
+
+    #[test]
+    fn a_refused_write_waits_longer_each_time_unless_it_changes_and_is_forgotten_when_it_is_not_wanted() {
+        let trouble = Trouble::default();
+        let key = Key::Replica(SetKey::new("n", "s"), 0);
+        let at = |milliseconds: i64| Timestamp::from_millisecond(1_000_000 + milliseconds).expect("in range");
+        let other = || Command::Create(json!({"kind": "Pod", "metadata": {"name": "b"}}));
+
+        trouble.refused(&key, &create("x"), failure("quota", at(0)), at(0));
+        let (stages, wake) = trouble.admit(&key, vec![vec![create("x"), other()]], at(100));
+        assert_eq!((stages, wake), (vec![vec![other()]], Some(at(500))), "others go on");
+        assert_eq!(
+            trouble.admit(&key, vec![vec![create("x")]], at(500)).0.len(),
+            1,
+            "its turn"
+        );
+        trouble.refused(&key, &create("x"), failure("quota", at(500)), at(500));
+        assert_eq!(trouble.known(&key)[0].since, at(0), "the same trouble as before");
+        assert_eq!(trouble.admit(&key, vec![vec![create("x")]], at(600)).1, Some(at(1500)));
+        assert_eq!(
+            trouble.admit(&key, vec![vec![create("y")]], at(600)).0.len(),
+            1,
+            "changed"
+        );
+        trouble.done(&key, &create("y"));
+        assert_eq!(trouble.known(&key), []);
+
+        trouble.refused(&key, &create("x"), failure("quota", at(700)), at(700));
+        trouble.admit(&key, vec![vec![other()]], at(800));
+        assert_eq!(trouble.known(&key), [], "no longer wanted");
+    }
+}
