@@ -177,6 +177,13 @@ pub fn merge_patch(stored: &Value, desired: &Value) -> Option<Value> {
     Some(Value::Object(patch))
 }
 
+/// The merge patch that turns a stored status into the desired one; none when they are equal. Of an object without a
+/// status everything is written, also what has its default: a schema may require it.
+pub fn status_patch<S: serde::Serialize>(stored: Option<&S>, desired: &S) -> Option<Value> {
+    let stored = stored.map_or_else(|| Value::Object(Map::new()), |status| serde_json::json!(status));
+    merge_patch(&stored, &serde_json::json!(desired))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -154,3 +154,12 @@ fn events_go_to_the_owner_and_many_objects_make_one_event() {
         "wl"
     );
 }
+
+/// The API server refuses the status of a gang without a phase, also when the phase is the one that goes without saying.
+#[test]
+fn the_first_status_of_a_gang_says_its_phase() {
+    let mut world = World::new(WL2);
+    world.capacity = Some(0);
+    world.settle();
+    assert_eq!(world.get("PodGang", "wl-0")["status"]["phase"], "Pending");
+}

@@ -3,12 +3,11 @@
 use coppice_api::names::selectors::clique_selector;
 use coppice_api::types::{PodClique, PodCliqueStatus, PodCliqueUpdateProgress, PodsSelectedToUpdate};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::json;
 
 use super::clique_state::BREACHED;
 use super::terminating::{IN_PROGRESS, Terminating};
 use super::{CliqueState, Draft, Replica};
-use crate::command::{Command, Kind, Urgency, merge_patch};
+use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, Verdict, whole_seconds};
 use crate::reasons;
 use crate::settings::Settings;
@@ -43,7 +42,7 @@ pub(crate) fn plan(
         let lost = !updating && lost_all(&before, &status, state);
         events(stored, &before, &status, lost, draft);
         let urgency = urgency(&before, &status, lost, state);
-        if let Some(patch) = merge_patch(&json!(before), &json!(status)) {
+        if let Some(patch) = status_patch(stored.status.as_ref(), &status) {
             let target = target_of(Kind::PodClique, &stored.metadata);
             let command = Command::Status { target, patch, urgency };
             // A mark must be there before the pods go, and be gone before new ones come. So must the beginning of an

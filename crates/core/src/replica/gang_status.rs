@@ -2,11 +2,10 @@
 //! as a scheduler's, are kept.
 
 use coppice_api::types::PodGangPhase;
-use serde_json::json;
 
 use super::pods::PodNames;
 use super::{Draft, Replica};
-use crate::command::{Command, Kind, Urgency, merge_patch};
+use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, Verdict};
 use crate::layout::GangLayout;
 use crate::reasons;
@@ -74,7 +73,7 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
         } else {
             Urgency::Settling
         };
-        if let Some(patch) = merge_patch(&json!(before), &json!(status)) {
+        if let Some(patch) = status_patch(stored.status.as_ref(), &status) {
             draft.statuses.push(Command::Status {
                 target: target_of(Kind::PodGang, &stored.metadata),
                 patch,

@@ -3,12 +3,11 @@
 use coppice_api::names::selectors::scaling_group_selector;
 use coppice_api::types::{PodCliqueScalingGroup, PodCliqueScalingGroupStatus, PodCliqueScalingGroupUpdateProgress};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::json;
 
 use super::clique_state::BREACHED;
 use super::terminating::{IN_PROGRESS, Terminating};
 use super::{CliqueState, Draft, Replica, clique_status};
-use crate::command::{Command, Kind, Urgency, merge_patch};
+use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, Verdict, whole_seconds};
 use crate::reasons;
 use crate::snapshot::target_of;
@@ -128,7 +127,7 @@ fn write(
     } else {
         Urgency::Settling
     };
-    if let Some(patch) = merge_patch(&json!(before), &json!(status)) {
+    if let Some(patch) = status_patch(stored.status.as_ref(), &status) {
         draft.statuses.push(Command::Status {
             target: target_of(Kind::PodCliqueScalingGroup, &stored.metadata),
             patch,

@@ -18,7 +18,7 @@ pub use acceptance::adopted_hash;
 pub(crate) use status::referenced_domains;
 pub use status::topology_name;
 
-use crate::command::{Command, Kind, Urgency, merge_patch};
+use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::context::SetContext;
 use crate::objects;
 use crate::replica::ReplicaSummary;
@@ -78,7 +78,7 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     progress::advance(context, snapshot, &acceptance, now, &mut after);
     status::count(context, snapshot, now, &mut after);
     let mut second = Vec::new();
-    if let Some(patch) = merge_patch(&json!(before), &json!(after)) {
+    if let Some(patch) = status_patch(set.status.as_ref(), &after) {
         let decided = before.current_generation_hash != after.current_generation_hash
             || before
                 .update_progress
