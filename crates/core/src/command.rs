@@ -28,11 +28,13 @@ pub enum Kind {
     RoleBinding,
     /// ControllerRevision.
     ControllerRevision,
+    /// ResourceClaim.
+    ResourceClaim,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::PodCliqueSet,
         Self::PodCliqueScalingGroup,
         Self::PodClique,
@@ -43,6 +45,7 @@ impl Kind {
         Self::Role,
         Self::RoleBinding,
         Self::ControllerRevision,
+        Self::ResourceClaim,
     ];
 
     /// Its name, as objects carry it.
@@ -58,6 +61,7 @@ impl Kind {
             Self::Role => "Role",
             Self::RoleBinding => "RoleBinding",
             Self::ControllerRevision => "ControllerRevision",
+            Self::ResourceClaim => "ResourceClaim",
         }
     }
 
@@ -70,6 +74,7 @@ impl Kind {
             Self::HorizontalPodAutoscaler => "autoscaling/v2",
             Self::Role | Self::RoleBinding => "rbac.authorization.k8s.io/v1",
             Self::ControllerRevision => "apps/v1",
+            Self::ResourceClaim => "resource.k8s.io/v1",
         }
     }
 

@@ -1,7 +1,11 @@
 //! A set with everything that does not depend on one replica: facts, identities of its templates, settings.
 
+use std::collections::BTreeMap;
+
 use coppice_api::canonical::{CliqueOrder, GenerationIdentity, TemplateIdentity, TemplateView};
 use coppice_api::types::{CliqueStartupType, PodCliqueSet, UpdateStrategyType};
+
+use serde_json::Value;
 
 use crate::facts::SetFacts;
 use crate::settings::{Settings, TopologyLevels};
@@ -21,6 +25,8 @@ pub struct SetContext<'a> {
     pub topology: Option<&'a TopologyLevels>,
     /// A hash written by another operator, or by another version of ours, that names these templates.
     pub adopted_hash: Option<String>,
+    /// What the ResourceClaimTemplate objects ask for that the set refers to and that exist, by namespace and name.
+    pub claim_templates: BTreeMap<(String, String), Value>,
 }
 
 impl<'a> SetContext<'a> {
@@ -48,6 +54,7 @@ impl<'a> SetContext<'a> {
             settings,
             topology,
             adopted_hash: None,
+            claim_templates: BTreeMap::new(),
         }
     }
 
@@ -66,6 +73,7 @@ impl<'a> SetContext<'a> {
             settings,
             topology,
             adopted_hash: None,
+            claim_templates: BTreeMap::new(),
         }
     }
 

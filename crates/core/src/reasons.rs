@@ -69,5 +69,8 @@ reasons! {
     POD_DELETED = "PodDeleteSuccessful": "Pods of the clique were deleted by the operator.";
     POD_NOT_DELETED = "PodDeleteFailed": "The API server refused to delete a pod of the clique.";
     WRITE_REFUSED = "WriteRefused": "The API server refused a write; status.lastErrors says which and why. It is tried again, less and less often.";
+    TEMPLATE_NOT_FOUND = "ResourceClaimTemplateNotFound": "A ResourceClaimTemplate that the set shares claims from does not exist; pods that need it wait.";
+    WAITING_FOR_TEMPLATE = "WaitingForResourceClaimTemplate": "New pods of the clique are created when the ResourceClaimTemplate of a claim they share exists.";
+    WAITING_FOR_CLAIM = "WaitingForResourceClaim": "New pods of the clique are created when the old claim of the same name is gone and the new one is there.";
     POD_REPLACED = "PodReplaced": "A pod that ended was deleted and is replaced.";
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use coppice_api::names::labels;
 use coppice_api::types::{LastError, PodCliqueSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -96,6 +97,7 @@ impl Subject {
             Kind::Role => "ROLE",
             Kind::RoleBinding => "ROLEBINDING",
             Kind::ControllerRevision => "CONTROLLERREVISION",
+            Kind::ResourceClaim => "RESOURCE_CLAIM",
         };
         match self.verb {
             Verb::Create => format!("ERR_CREATE_{object}"),
@@ -217,6 +219,33 @@ pub fn owner(command: &Command, set: &PodCliqueSet, replica: Option<&ReplicaSnap
         _ => None,
     });
     of_child.unwrap_or_else(whole_set)
+}
+
+/// Whether a command must wait for another one of an earlier stage that was refused. A pod waits for its gang, so that a
+/// scheduler never sees a pod whose gang it does not know, and for the claims it names, so that it never takes an object
+/// of somebody else for its own.
+pub fn depends_on(command: &Command, refused: &Command) -> bool {
+    let Command::Create(pod) = command else { return false };
+    let Some(subject) = Subject::of(refused) else {
+        return false;
+    };
+    if pod["kind"] != "Pod" {
+        return false;
+    }
+    match (subject.kind, subject.verb) {
+        (Kind::PodGang, Verb::Create | Verb::Update) => {
+            pod["metadata"]["labels"][labels::POD_GANG].as_str() == Some(&subject.name)
+        }
+        (Kind::ResourceClaim, Verb::Create) => {
+            let claims = pod["spec"]["resourceClaims"].as_array();
+            let mut names = claims
+                .into_iter()
+                .flatten()
+                .map(|claim| claim["resourceClaimName"].as_str());
+            names.any(|name| name == Some(&subject.name))
+        }
+        _ => false,
+    }
 }
 
 /// The events that tell of commands that succeeded: one for each owner and reason, however many objects it concerns.

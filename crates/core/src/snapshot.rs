@@ -27,6 +27,8 @@ pub struct ReplicaSnapshot {
     pub services: BTreeMap<String, Arc<Value>>,
     /// HorizontalPodAutoscalers by name.
     pub autoscalers: BTreeMap<String, Arc<Value>>,
+    /// ResourceClaims by name.
+    pub claims: BTreeMap<String, Arc<Value>>,
     /// Writes for this replica that the API server refused when they were tried last.
     pub failures: Vec<Failure>,
 }

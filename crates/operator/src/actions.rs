@@ -9,6 +9,7 @@ use std::sync::Arc;
 use coppice_api::names::labels;
 use coppice_api::types::{PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
 use coppice_core::command::{Command, Kind, Target};
+use coppice_core::report;
 use coppice_runtime::cache::Kind as CachedKind;
 use coppice_runtime::cache::{Meta, ObjectKey, PodView, Projection, Version};
 use coppice_runtime::events::{EventKind, ObjectReference, Recorder};
@@ -39,24 +40,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether a command of a later stage must wait because of what was refused before. Pods wait for their gang, so
-    /// that a scheduler never sees a pod whose gang it does not know. Statuses wait for the next plan, which knows of the
-    /// refusals. A mark that was refused holds back everything that it announces.
+    /// Whether a command of a later stage must wait because of what was refused before: what depends on it does, and
+    /// statuses wait for the next plan, which knows of the refusals. A mark that was refused holds back everything that
+    /// it announces.
     fn blocks(&self, command: &Command) -> bool {
         self.refused.iter().any(|(refused, _)| {
-            let gang = match refused {
-                Command::Status { .. } => return true,
-                Command::Create(object) if object["kind"] == "PodGang" => object["metadata"]["name"].as_str(),
-                Command::Merge { target, .. } if target.kind == Kind::PodGang => Some(target.name.as_str()),
-                _ => None,
-            };
-            match command {
-                Command::Status { .. } => true,
-                Command::Create(object) if object["kind"] == "Pod" => {
-                    gang.is_some() && object["metadata"]["labels"][labels::POD_GANG].as_str() == gang
-                }
-                _ => false,
-            }
+            matches!(refused, Command::Status { .. })
+                || matches!(command, Command::Status { .. })
+                || report::depends_on(command, refused)
         })
     }
 }
@@ -115,6 +106,10 @@ macro_rules! with_kind {
             }
             Kind::ControllerRevision => {
                 let $cached = &$world.revisions;
+                $body
+            }
+            Kind::ResourceClaim => {
+                let $cached = &$world.claims;
                 $body
             }
         }

@@ -7,6 +7,8 @@ use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
 use coppice_api::types::PodCliqueSet;
 use coppice_core::command::Command;
 use coppice_core::context::SetContext;
+use coppice_core::facts::SetFacts;
+use coppice_core::objects::template_objects;
 use coppice_core::replica::{ReplicaSummary, plan_replica};
 use coppice_core::report::{self, Failure, Subject};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
@@ -84,7 +86,17 @@ impl Controller {
             .sets
             .on_change(move |change| controller.set_changed(change.old.as_deref(), change.new.as_deref()));
         let controller = self.clone();
-        self.world.topologies.on_change(move |_| controller.mark_all());
+        self.world
+            .topologies
+            .on_change(move |_| controller.mark_where(|_| true));
+        let controller = self.clone();
+        self.world.claim_templates.on_change(move |change| {
+            for template in change.old.iter().chain(&change.new) {
+                let text = |field: &str| template["metadata"][field].as_str().unwrap_or_default().to_owned();
+                let name = (text("namespace"), text("name"));
+                controller.mark_where(|set| template_objects(&SetFacts::of(set)).contains(&name));
+            }
+        });
     }
 
     /// A set changed: the set itself is looked at again, and its replicas when the change concerns them.
@@ -112,9 +124,11 @@ impl Controller {
         }
     }
 
-    fn mark_all(&self) {
+    /// Marks everything of the sets that something outside of them concerns.
+    fn mark_where(&self, concerned: impl Fn(&PodCliqueSet) -> bool) {
         let sets = self.world.sets.all(&self.world.cache.moment());
-        sets.iter().for_each(|set| self.set_changed(None, Some(set)));
+        let concerned = sets.iter().filter(|set| concerned(set));
+        concerned.for_each(|set| self.set_changed(None, Some(set)));
     }
 
     /// Works on one key.
@@ -186,6 +200,7 @@ impl Controller {
             let topology = self.topology(&moment, &set);
             let mut context = self.context(key, &set, topology.as_ref());
             context.adopted_hash = adopted_hash(&context, &revisions);
+            context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
             let plan = plan_replica(&context, &snapshot, now);
             drop(context);
             let seen = Seen {
@@ -233,11 +248,13 @@ impl Controller {
         let topology = self.topology(&moment, &set);
         let mut context = self.context(key, &set, topology.as_ref());
         context.adopted_hash = adopted_hash(&context, &revisions);
+        context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
         let snapshot = SetSnapshot {
             replicas,
             role,
             role_binding,
             revisions,
+            claims: self.world.claims_of_set(&moment, key),
             failures: self.trouble.known(&Key::Set(key.clone())),
         };
         let stages = plan_set(&context, &snapshot, now).stages;

@@ -1,6 +1,7 @@
 //! Starting and stopping the operator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use coppice_core::settings::Settings;
 use coppice_runtime::cache::Cache;
@@ -13,12 +14,12 @@ use coppice_runtime::{events, queue::Summary};
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::actions::Actions;
 use crate::controller::Controller;
 use crate::keys::Key;
-use crate::world::World;
+use crate::world::{Served, World};
 
 /// How the operator runs.
 #[derive(Clone)]
@@ -47,6 +48,19 @@ impl Default for Options {
             leadership: Leadership::always(),
             metrics: Metrics::default(),
         }
+    }
+}
+
+/// Asks which kinds there are, until the API server answers.
+async fn served(client: &Client) -> Served {
+    let mut wait = Duration::from_millis(100);
+    loop {
+        match Served::discover(client).await {
+            Ok(served) => return served,
+            Err(error) => warn!(%error, "the API server does not say what it serves; asking again"),
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(Duration::from_secs(5));
     }
 }
 
@@ -91,7 +105,8 @@ impl Operator {
             queue.clone(),
         ));
         controller.listen();
-        let mut others = controller.world.watch(&client, &stop);
+        let served = served(&client).await;
+        let mut others = controller.world.watch(&client, &served, &stop);
         others.push(tokio::spawn(sink.run(client, stop.clone())));
         controller.world.cache.wait_synced().await;
         options.leadership.wait_leading().await;

@@ -1,14 +1,14 @@
 //! Writes that the API server refused: what is known of them, and when each is tried again.
 //!
 //! Owned by the shell, because refusals are not part of the cluster's state; planners get them with their snapshots. A
-//! refused write waits longer after each attempt, and only that write: everything else of its replica goes on. One that
+//! refused write waits longer after each attempt, with what depends on it: everything else of its replica goes on. One that
 //! is planned differently than before (somebody changed the template) is tried at once, and one that is no longer
 //! planned is forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_core::command::Command;
-use coppice_core::report::{Failure, Subject};
+use coppice_core::report::{self, Failure, Subject};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -69,16 +69,30 @@ impl Trouble {
         let planned: BTreeSet<Subject> = stages.iter().flatten().filter_map(Subject::of).collect();
         of_key.retain(|subject, _| planned.contains(subject));
         let mut wake: Option<Timestamp> = None;
-        for stage in &mut stages {
+        let mut waiting: Vec<Command> = Vec::new();
+        let last = stages.len().saturating_sub(1);
+        let mut cut = None;
+        for (number, stage) in stages.iter_mut().enumerate() {
+            if cut.is_some() {
+                stage.clear();
+                continue;
+            }
             stage.retain(|command| {
+                if waiting.iter().any(|refused| report::depends_on(command, refused)) {
+                    return false;
+                }
                 let entry = Subject::of(command).and_then(|subject| of_key.get(&subject));
                 let Some(entry) = entry.filter(|entry| entry.retry_at > now && entry.content == content(command))
                 else {
                     return true;
                 };
                 wake = Some(wake.map_or(entry.retry_at, |earlier| earlier.min(entry.retry_at)));
+                waiting.push(command.clone());
                 false
             });
+            // A status before the last stage is a mark: what it announces must not happen without it.
+            let marks = waiting.iter().any(|command| matches!(command, Command::Status { .. }));
+            cut = (marks && number < last).then_some(number);
         }
         stages.retain(|stage| !stage.is_empty());
         if of_key.is_empty() {
@@ -176,6 +190,18 @@ mod tests {
         );
         trouble.done(&key, &create("y"));
         assert_eq!(trouble.known(&key), []);
+
+        let gang = || Command::Create(json!({"kind": "PodGang", "metadata": {"name": "g"}}));
+        let pod = |gang: &str| {
+            Command::Create(json!({"kind": "Pod", "metadata": {"name": "p", "labels": {"grove.io/podgang": gang}}}))
+        };
+        let refused = Failure {
+            subject: Subject::of(&gang()).expect("a subject"),
+            ..failure("quota", at(600))
+        };
+        trouble.refused(&key, &gang(), refused, at(600));
+        let (stages, _) = trouble.admit(&key, vec![vec![gang()], vec![pod("g"), pod("h")]], at(700));
+        assert_eq!(stages, vec![vec![pod("h")]], "a pod waits for its gang");
 
         trouble.refused(&key, &create("x"), failure("quota", at(700)), at(700));
         trouble.admit(&key, vec![vec![other()]], at(800));

@@ -8,12 +8,14 @@ use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGrou
 use coppice_core::settings::TopologyLevels;
 use coppice_core::snapshot::ReplicaSnapshot;
 use coppice_runtime::cache::{
-    Cache, Change, Index, Interner, Kind, Meta, Moment, ObjectKey, PodProjection, PodView, Projection, Typed, reflect,
+    Cache, Change, Index, Interner, Kind, Meta, Moment, ObjectKey, PodProjection, PodView, Projection, Typed, Version,
+    reflect,
 };
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::core::ApiResource;
 use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
@@ -57,6 +59,8 @@ pub struct World {
     pub(crate) autoscalers: Kind<Document>,
     pub(crate) roles: Kind<Document>,
     pub(crate) role_bindings: Kind<Document>,
+    pub(crate) claims: Kind<Document>,
+    pub(crate) claim_templates: Kind<Document>,
     cliques_by_replica: ReplicaIndex<PodClique>,
     groups_by_replica: ReplicaIndex<PodCliqueScalingGroup>,
     gangs_by_replica: ReplicaIndex<PodGang>,
@@ -66,6 +70,39 @@ pub struct World {
     revisions_by_set: Index<ControllerRevision, SetKey>,
     roles_by_set: Index<Value, SetKey>,
     role_bindings_by_set: Index<Value, SetKey>,
+    claims_by_replica: ReplicaIndex<Value>,
+    claims_by_set: Index<Value, SetKey>,
+}
+
+/// Which kinds the API server serves that not every cluster has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// ResourceClaims and their templates, in the version we speak.
+    pub resource_claims: bool,
+}
+
+impl Served {
+    /// Asks the API server.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub async fn discover(client: &Client) -> Result<Self, kube::Error> {
+        let groups = client.list_api_groups().await?;
+        let serves = |group_version: &str| {
+            let mut versions = groups.groups.iter().flat_map(|group| &group.versions);
+            versions.any(|version| version.group_version == group_version)
+        };
+        Ok(Self {
+            resource_claims: serves("resource.k8s.io/v1"),
+        })
+    }
+}
+
+/// A kind that is not served has no objects.
+fn nothing<P: Projection>(kind: &Kind<P>) {
+    kind.begin_list();
+    // The first list of a kind cannot be older than another one.
+    let _ = kind.finish_list(Version(0), true);
 }
 
 fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
@@ -126,6 +163,7 @@ impl World {
         let autoscalers = cache.kind(resource::<HorizontalPodAutoscaler>(), Document);
         let roles = cache.kind(resource::<Role>(), Document);
         let role_bindings = cache.kind(resource::<RoleBinding>(), Document);
+        let claims = cache.kind(resource::<ResourceClaim>(), Document);
         Self {
             cliques_by_replica: cliques.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
             groups_by_replica: groups.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
@@ -139,6 +177,14 @@ impl World {
                     .into_iter()
                     .for_each(emit);
             }),
+            claims_by_replica: claims.index(|object, emit| replica_of_document(object).into_iter().for_each(emit)),
+            claims_by_set: claims.index(|object, emit| {
+                if replica_of_document(object).is_none() {
+                    set_of_document(object).into_iter().for_each(emit);
+                }
+            }),
+            claim_templates: cache.kind(resource::<ResourceClaimTemplate>(), Document),
+            claims,
             roles_by_set: roles.index(|object, emit| set_of_document(object).into_iter().for_each(emit)),
             role_bindings_by_set: role_bindings
                 .index(|object, emit| set_of_document(object).into_iter().for_each(emit)),
@@ -160,8 +206,13 @@ impl World {
         }
     }
 
-    /// Starts watching everything.
-    pub fn watch(&self, client: &Client, stop: &CancellationToken) -> Vec<tokio::task::JoinHandle<()>> {
+    /// Starts watching everything that the API server serves.
+    pub fn watch(
+        &self,
+        client: &Client,
+        served: &Served,
+        stop: &CancellationToken,
+    ) -> Vec<tokio::task::JoinHandle<()>> {
         let ours = reflect::Options {
             label_selector: Some(managed_selector()),
             ..reflect::Options::default()
@@ -180,7 +231,16 @@ impl World {
                 stop.clone(),
             ))
         }
-        vec![
+        let mut tasks = Vec::new();
+        if served.resource_claims {
+            tasks.push(start(client, &self.claims, &ours, stop));
+            tasks.push(start(client, &self.claim_templates, &all, stop));
+        } else {
+            for kind in [&self.claims, &self.claim_templates] {
+                nothing(kind);
+            }
+        }
+        tasks.extend([
             start(client, &self.sets, &all, stop),
             start(client, &self.topologies, &all, stop),
             start(client, &self.cliques, &ours, stop),
@@ -192,7 +252,8 @@ impl World {
             start(client, &self.roles, &ours, stop),
             start(client, &self.role_bindings, &ours, stop),
             start(client, &self.revisions, &ours, stop),
-        ]
+        ]);
+        tasks
     }
 
     /// Calls a function with the replica of every object that changes, and with the set of every object that
@@ -223,6 +284,7 @@ impl World {
         by_replica!(pods, pods_by_replica);
         by_replica!(services, services_by_replica);
         by_replica!(autoscalers, autoscalers_by_replica);
+        by_replica!(claims, claims_by_replica);
         let mark = set.clone();
         self.revisions.on_change(move |change| {
             for object in change.old.iter().chain(&change.new) {
@@ -231,7 +293,7 @@ impl World {
                 }
             }
         });
-        for kind in [&self.roles, &self.role_bindings] {
+        for kind in [&self.roles, &self.role_bindings, &self.claims] {
             let mark = set.clone();
             kind.on_change(move |change| {
                 for object in change.old.iter().chain(&change.new) {
@@ -264,6 +326,30 @@ impl World {
             .collect();
         let first = |index: &Index<Value, SetKey>| index.get(moment, key).first().map(|object| object.as_ref().clone());
         (revisions, first(&self.roles_by_set), first(&self.role_bindings_by_set))
+    }
+
+    /// The claims that all replicas of a set share, by name.
+    pub fn claims_of_set(&self, moment: &Moment<'_>, key: &SetKey) -> BTreeMap<String, Arc<Value>> {
+        let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let claims = self.claims_by_set.get(moment, key);
+        claims.into_iter().map(|claim| (name(&claim), claim)).collect()
+    }
+
+    /// What existing ResourceClaimTemplates ask for, of those a set refers to.
+    pub fn claim_templates(
+        &self,
+        moment: &Moment<'_>,
+        wanted: BTreeSet<(String, String)>,
+    ) -> BTreeMap<(String, String), Value> {
+        let find = |key: &(String, String)| {
+            let object = ObjectKey::new(key.0.as_str(), key.1.as_str());
+            let template = self.claim_templates.get(moment, &object)?;
+            Some(template["spec"]["spec"].clone())
+        };
+        wanted
+            .into_iter()
+            .filter_map(|key| find(&key).map(|content| (key, content)))
+            .collect()
     }
 
     /// The topology of this name.
@@ -304,6 +390,7 @@ impl World {
                 .collect(),
             services: documents(self.services_by_replica.get(moment, &at)),
             autoscalers: documents(self.autoscalers_by_replica.get(moment, &at)),
+            claims: documents(self.claims_by_replica.get(moment, &at)),
             failures: Vec::new(),
         }
     }

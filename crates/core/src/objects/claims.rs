@@ -1,8 +1,14 @@
-//! Which shared resource claims a pod uses.
+//! Shared resource claims: which ones exist, which ones a pod uses.
 
+use std::collections::BTreeSet;
+
+use coppice_api::names::label_sets::{ClaimOwner, Labels, claim_labels};
 use coppice_api::names::object_names::{replica_claim_name, shared_claim_name};
 use coppice_api::types::{ResourceSharing, ResourceSharingScope};
+use serde_json::{Value, json};
 
+use super::Owner;
+use crate::context::SetContext;
 use crate::facts::SetFacts;
 use crate::layout::{CliqueLayout, Place};
 
@@ -60,4 +66,99 @@ fn collect<'a>(
     claims.extend(each.map(|entry| Claim {
         name: replica_claim_name(owner, index, &entry.name),
     }));
+}
+
+/// A shared claim that should exist.
+#[derive(Clone, Debug)]
+pub struct WantedClaim<'a> {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: Labels,
+    /// The entry that asks for it.
+    pub sharing: &'a ResourceSharing,
+}
+
+/// The claims of one owner: one for all its replicas, and one for each of `indices`.
+pub fn wanted_claims<'a>(
+    owner: ClaimOwner<'_>,
+    sharing: &'a [ResourceSharing],
+    indices: &BTreeSet<u32>,
+) -> Vec<WantedClaim<'a>> {
+    let (ClaimOwner::Set(name) | ClaimOwner::ScalingGroup(_, name) | ClaimOwner::Clique(_, name)) = owner;
+    let mut wanted = Vec::new();
+    for entry in sharing {
+        let mut want = |name: String, index: Option<u32>| {
+            wanted.push(WantedClaim {
+                name,
+                labels: claim_labels(owner, index),
+                sharing: entry,
+            });
+        };
+        match entry.scope {
+            ResourceSharingScope::AllReplicas => want(shared_claim_name(name, &entry.name), None),
+            ResourceSharingScope::PerReplica => {
+                for &index in indices {
+                    want(replica_claim_name(name, index, &entry.name), Some(index));
+                }
+            }
+            ResourceSharingScope::Other(_) => {}
+        }
+    }
+    wanted
+}
+
+/// What a shared claim asks for: the set's own template of that name, else a ResourceClaimTemplate object. None when
+/// neither exists.
+pub fn claim_content<'a>(context: &'a SetContext<'_>, sharing: &ResourceSharing) -> Option<&'a Value> {
+    let own = own_template(&context.facts, sharing).map(|template| &template["spec"]);
+    own.or_else(|| context.claim_templates.get(&template_object(&context.facts, sharing)))
+}
+
+fn own_template<'a>(facts: &SetFacts<'a>, sharing: &ResourceSharing) -> Option<&'a Value> {
+    if sharing
+        .namespace
+        .as_deref()
+        .is_some_and(|namespace| !namespace.is_empty())
+    {
+        return None;
+    }
+    let templates = &facts.set.spec.template.resource_claim_templates;
+    let own = templates.iter().find(|template| template.name == sharing.name)?;
+    Some(&own.template_spec)
+}
+
+/// The ResourceClaimTemplate object that an entry refers to, by namespace and name.
+pub fn template_object(facts: &SetFacts<'_>, sharing: &ResourceSharing) -> (String, String) {
+    let named = sharing.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    (named.unwrap_or(facts.namespace()).to_owned(), sharing.name.clone())
+}
+
+/// The ResourceClaimTemplate objects that a set refers to, by namespace and name.
+pub fn template_objects(facts: &SetFacts<'_>) -> BTreeSet<(String, String)> {
+    let template = &facts.set.spec.template;
+    let groups = template
+        .pod_clique_scaling_groups
+        .iter()
+        .flat_map(|group| &group.resource_sharing);
+    let cliques = template.cliques.iter().flat_map(|clique| &clique.resource_sharing);
+    let all = template.resource_sharing.iter().chain(groups).chain(cliques);
+    all.filter(|sharing| own_template(facts, sharing).is_none())
+        .map(|sharing| template_object(facts, sharing))
+        .collect()
+}
+
+/// A ResourceClaim.
+pub fn resource_claim(facts: &SetFacts<'_>, wanted: &WantedClaim<'_>, owner: &Owner, content: &Value) -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": wanted.name,
+            "namespace": facts.namespace(),
+            "labels": wanted.labels,
+            "ownerReferences": owner.reference(),
+        },
+        "spec": content,
+    })
 }

@@ -16,7 +16,9 @@ mod waiter;
 
 pub use access::{reader_role, reader_role_binding};
 pub use autoscaler::autoscalers;
-pub use claims::{Claim, claims_of_pod};
+pub use claims::{
+    Claim, WantedClaim, claim_content, claims_of_pod, resource_claim, template_object, template_objects, wanted_claims,
+};
 pub use clique::pod_clique;
 pub use gang::pod_gang;
 pub use pod::{PodIdentity, pod};

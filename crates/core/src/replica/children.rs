@@ -69,7 +69,7 @@ fn correct(kind: Kind, stored: Option<&Value>, desired: Value, draft: &mut Draft
 }
 
 /// What of `wanted` is not in `stored`, as a merge patch.
-fn missing(stored: &Value, wanted: &Value) -> Option<Value> {
+pub(crate) fn missing(stored: &Value, wanted: &Value) -> Option<Value> {
     match (stored, wanted) {
         (Value::Object(stored), Value::Object(wanted)) => {
             let patch: serde_json::Map<String, Value> = wanted

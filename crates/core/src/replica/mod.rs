@@ -5,6 +5,7 @@
 //! snapshot twice gives the same plan, and a plan without commands means that the replica is as it should be.
 
 mod children;
+mod claims;
 mod clique_state;
 mod clique_status;
 mod gang_status;
@@ -14,6 +15,8 @@ mod group_status;
 mod pods;
 mod teardown;
 pub(crate) mod terminating;
+
+use std::collections::BTreeSet;
 
 use coppice_api::types::LastError;
 use jiff::Timestamp;
@@ -81,6 +84,8 @@ pub struct ReplicaSummary {
     pub groups: (i32, i32),
     /// Writes for it that were refused.
     pub errors: Vec<LastError>,
+    /// ResourceClaimTemplates that it needs and that do not exist, as `namespace/name`.
+    pub missing_templates: BTreeSet<String>,
 }
 
 /// Commands while they are collected, in the order of the stages.
@@ -175,13 +180,15 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let directive = update::directive(context, snapshot.index);
     let rolling = update::plan(&replica, directive, &terminating, &mut draft);
     children::plan(&replica, directive, &mut draft);
-    let pods = pods::plan(&replica, &terminating, &rolling, &mut draft);
+    let claims = claims::plan(&replica, &mut draft);
+    let pods = pods::plan(&replica, &terminating, &rolling, &claims.waiting, &mut draft);
     gangs::plan(&replica, &pods, &mut draft);
     gates::plan(&replica, &mut draft);
     clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
     let groups = group_status::plan(&replica, &rolling, &terminating, &mut draft);
     gang_status::plan(&replica, &pods, &mut draft);
-    let summary = summarise(&replica, &groups);
+    let mut summary = summarise(&replica, &groups);
+    summary.missing_templates = claims.missing;
     draft.finish(summary)
 }
 
@@ -217,5 +224,6 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
         cliques: (count(standalone.len()), count(updated_cliques)),
         groups: (count(groups.len()), count(updated_groups)),
         errors: report::last_errors(replica.snapshot.failures.iter(), &[]),
+        missing_templates: BTreeSet::new(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Indices are the lowest that no counting pod has, so host names stay stable. A pod that ended is deleted and
 //! replaced. A clique gets no pods while pods of an earlier object of its name are left, while it is being terminated,
-//! and in the plan that rewrites its template.
+//! while a claim that they share is missing, and in the plan that rewrites its template.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +21,16 @@ use crate::update::Rolling;
 /// The names of each clique's pods, those that are about to be created included, by name of the clique.
 pub(crate) type PodNames = BTreeMap<String, Vec<String>>;
 
-pub(crate) fn plan(replica: &Replica<'_>, terminating: &Terminating, rolling: &Rolling, draft: &mut Draft) -> PodNames {
+pub(crate) fn plan(
+    replica: &Replica<'_>,
+    terminating: &Terminating,
+    rolling: &Rolling,
+    waiting: &BTreeSet<usize>,
+    draft: &mut Draft,
+) -> PodNames {
     let mut names = PodNames::new();
     for (index, (clique, state)) in replica.layout.cliques.iter().zip(&replica.cliques).enumerate() {
-        let held = terminating.contains(index) || rolling.rewritten.contains(&index);
+        let held = rolling.rewritten.contains(&index) || waiting.contains(&index);
         let of_clique = names.entry(clique.name.clone()).or_default();
         of_clique.extend(state.active.iter().map(|pod| pod.name.clone()));
         if terminating.contains(index) {
@@ -86,7 +92,7 @@ fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Dra
 }
 
 /// The lowest indices that no counting pod has, as many as pods are missing.
-fn free_indices(state: &CliqueState<'_>) -> Vec<u32> {
+pub(super) fn free_indices(state: &CliqueState<'_>) -> Vec<u32> {
     let taken: BTreeSet<u32> = state.active.iter().filter_map(|pod| pod.index).collect();
     let present = u32::try_from(distinct(state).len()).unwrap_or(u32::MAX);
     let missing = state.replicas.saturating_sub(present);

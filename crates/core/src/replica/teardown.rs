@@ -42,6 +42,11 @@ pub(crate) fn plan(_context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Rep
         {
             draft.delete(target_of(Kind::PodGang, &gang.metadata));
         }
+        for claim in snapshot.claims.values() {
+            if !claim["metadata"]["deletionTimestamp"].is_string() {
+                draft.delete(target_of_value(Kind::ResourceClaim, claim));
+            }
+        }
         for service in snapshot.services.values() {
             if !service["metadata"]["deletionTimestamp"].is_string() {
                 draft.delete(target_of_value(Kind::Service, service));

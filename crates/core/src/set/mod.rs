@@ -7,9 +7,12 @@ mod acceptance;
 mod progress;
 mod status;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use coppice_api::names::finalizers;
+use coppice_api::names::label_sets::ClaimOwner;
+use coppice_api::types::PodCliqueSetStatus;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
@@ -21,6 +24,7 @@ pub use status::topology_name;
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::context::SetContext;
 use crate::objects;
+use crate::reasons;
 use crate::replica::ReplicaSummary;
 use crate::report::Failure;
 use crate::snapshot::{target_of, target_of_value};
@@ -36,6 +40,8 @@ pub struct SetSnapshot {
     pub role_binding: Option<Value>,
     /// The set's revisions.
     pub revisions: Vec<ControllerRevision>,
+    /// ResourceClaims that all replicas share, by name.
+    pub claims: BTreeMap<String, Arc<Value>>,
     /// Writes for the set as a whole that the API server refused when they were tried last.
     pub failures: Vec<Failure>,
 }
@@ -70,13 +76,14 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
         });
     }
     first.extend(permissions(context, snapshot));
+    let missing = claims(context, snapshot, &mut first);
     let acceptance = acceptance::decide(context, snapshot);
     first.extend(acceptance::record(context, snapshot, &acceptance));
 
     let before = set.status.clone().unwrap_or_default();
     let mut after = before.clone();
     progress::advance(context, snapshot, &acceptance, now, &mut after);
-    status::count(context, snapshot, now, &mut after);
+    status::count(context, snapshot, &missing, now, &mut after);
     let mut second = Vec::new();
     if let Some(patch) = status_patch(set.status.as_ref(), &after) {
         let decided = before.current_generation_hash != after.current_generation_hash
@@ -95,6 +102,20 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
         } else {
             Urgency::Settling
         };
+        let told = |status: &PodCliqueSetStatus| {
+            let mut errors = status.last_errors.iter();
+            errors
+                .find(|error| error.code == status::TEMPLATE_ERROR)
+                .map(|error| error.description.clone())
+        };
+        if let Some(message) = told(&after).filter(|message| told(&before).as_ref() != Some(message)) {
+            second.push(Command::Event {
+                target: target.clone(),
+                warning: true,
+                reason: reasons::TEMPLATE_NOT_FOUND,
+                message,
+            });
+        }
         // The finalizer's patch moves the version on, so the status would be refused if it went out beside it.
         second.push(Command::Status { target, patch, urgency });
     }
@@ -120,6 +141,33 @@ fn release(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Option<Vec<Comma
         target,
         patch: json!({"metadata": {"finalizers": others}}),
     }])
+}
+
+/// Creates the claims that all replicas share. Returns the templates that are missing, those that replicas lack
+/// included.
+fn claims(context: &SetContext<'_>, snapshot: &SetSnapshot, commands: &mut Vec<Command>) -> BTreeSet<String> {
+    let facts = &context.facts;
+    let wanted = snapshot.replicas.range(..facts.replicas());
+    let mut missing: BTreeSet<String> = wanted
+        .flat_map(|(_, replica)| replica.missing_templates.clone())
+        .collect();
+    let sharing = &facts.set.spec.template.resource_sharing;
+    for claim in objects::wanted_claims(ClaimOwner::Set(facts.name()), sharing, &BTreeSet::new()) {
+        if snapshot.claims.contains_key(&claim.name) {
+            continue;
+        }
+        match objects::claim_content(context, claim.sharing) {
+            Some(content) => {
+                let object = objects::resource_claim(facts, &claim, &objects::Owner::set(facts.set), content);
+                commands.push(Command::Create(object));
+            }
+            None => {
+                let (namespace, name) = objects::template_object(facts, claim.sharing);
+                missing.insert(format!("{namespace}/{name}"));
+            }
+        }
+    }
+    missing
 }
 
 /// The role and binding for waiting pods: there when somebody waits, gone when nobody does.

@@ -4,19 +4,29 @@
 use std::collections::BTreeSet;
 
 use coppice_api::names::selectors::set_selector;
-use coppice_api::types::{PodCliqueSet, PodCliqueSetStatus, TopologyConstraint};
+use coppice_api::types::{LastError, PodCliqueSet, PodCliqueSetStatus, TopologyConstraint};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::SetSnapshot;
-use crate::conditions::{self, Verdict};
+use crate::conditions::{self, Verdict, whole_seconds};
 use crate::context::SetContext;
 use crate::reasons;
 use crate::replica::ReplicaSummary;
 use crate::report;
 
+/// The code of an error about a missing ResourceClaimTemplate.
+pub(crate) const TEMPLATE_ERROR: &str = "ERR_GET_RESOURCECLAIMTEMPLATE";
+
 const TOPOLOGY: &str = "TopologyLevelsUnavailable";
 
-pub(crate) fn count(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp, status: &mut PodCliqueSetStatus) {
+pub(crate) fn count(
+    context: &SetContext<'_>,
+    snapshot: &SetSnapshot,
+    missing: &BTreeSet<String>,
+    now: Timestamp,
+    status: &mut PodCliqueSetStatus,
+) {
     let set = context.facts.set;
     let replicas = context.facts.replicas();
     let wanted: Vec<&ReplicaSummary> = (0..replicas)
@@ -51,11 +61,18 @@ pub(crate) fn count(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Times
         .map(|(index, _)| *index)
         .collect();
     let of_set = report::last_errors(snapshot.failures.iter(), &status.last_errors);
-    let errors = of_set
+    let lacking = missing_templates(missing, now);
+    let errors = lacking
         .iter()
+        .chain(&of_set)
         .chain(snapshot.replicas.values().flat_map(|replica| &replica.errors));
     status.last_errors = report::combined(errors, &status.last_errors);
     let refused = status.last_errors.first().map(|error| error.description.clone());
+    let why = if missing.is_empty() {
+        reasons::WRITE_REFUSED
+    } else {
+        reasons::TEMPLATE_NOT_FOUND
+    };
     let available = status.available_replicas;
     let all = available == set.spec.replicas;
     let generation = set.metadata.generation;
@@ -100,20 +117,34 @@ pub(crate) fn count(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Times
             reasons::ALL_AVAILABLE,
             "no replica has fallen below its minimum".to_owned(),
         ),
-        (None, Some(refused)) => (true, reasons::WRITE_REFUSED, refused),
+        (None, Some(refused)) => (true, why, refused),
         (Some(first), refused) => {
             let mut message = format!(
                 "{} replicas have fallen below their minimum, the first is {first}",
                 breached.len()
             );
             if let Some(refused) = refused {
-                message.push_str(&format!("; a write was refused: {refused}"));
+                message.push_str(&format!("; besides: {refused}"));
             }
             (true, reasons::BELOW_MINIMUM, message)
         }
     };
     say("Degraded", degraded, reason, message);
     topology(context, now, status);
+}
+
+/// Templates that are missing, as an error of the set.
+fn missing_templates(missing: &BTreeSet<String>, now: Timestamp) -> Option<LastError> {
+    let names: Vec<&str> = missing.iter().map(String::as_str).collect();
+    (!names.is_empty()).then(|| LastError {
+        code: TEMPLATE_ERROR.to_owned(),
+        description: format!(
+            "there is no ResourceClaimTemplate {}: pods that share its claims wait; create it",
+            names.join(", ")
+        ),
+        observed_at: Time(whole_seconds(now)),
+        unknown: Default::default(),
+    })
 }
 
 /// Whether the levels that the set's constraints name exist.

@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) capacity: Option<usize>,
     /// While this is so, no pod becomes ready.
     pub(crate) loading: bool,
+    /// ResourceClaimTemplates by namespace and name.
+    pub(crate) claim_templates: BTreeMap<(String, String), Value>,
     version: u64,
 }
 
@@ -50,6 +52,7 @@ impl World {
             writes: BTreeMap::new(),
             capacity: None,
             loading: false,
+            claim_templates: BTreeMap::new(),
             version: 0,
         };
         world.create(object);
@@ -200,6 +203,7 @@ impl World {
         let Some(set) = self.set() else { return 0 };
         let settings = self.settings.clone();
         let mut context = SetContext::new(&set, &settings, None);
+        context.claim_templates = self.claim_templates.clone();
         let revisions: Vec<_> = self
             .of_kind("ControllerRevision")
             .map(|object| serde_json::from_value(object.clone()).expect("a revision"))
@@ -227,10 +231,14 @@ impl World {
             role: find("Role"),
             role_binding: find("RoleBinding"),
             revisions,
+            claims: by_name(
+                self.of_kind("ResourceClaim")
+                    .filter(|claim| gang_index(claim).is_none()),
+            ),
             failures: Vec::new(),
         };
         for command in plan_set(&context, &snapshot, self.now).stages.iter().flatten() {
-            changes += 1;
+            changes += usize::from(!matches!(command, Command::Event { .. }));
             self.carry_out(command);
         }
         changes
@@ -349,6 +357,11 @@ impl World {
                 .filter(mine)
                 .map(typed)
                 .collect(),
+            // Claims are found like gangs: by the set's label and the index in the name.
+            claims: by_name(
+                self.of_kind("ResourceClaim")
+                    .filter(|claim| gang_index(claim) == Some(index)),
+            ),
             failures: Vec::new(),
             pods: self
                 .of_kind("Pod")
@@ -360,6 +373,11 @@ impl World {
                 .collect(),
         }
     }
+}
+
+fn by_name<'a>(objects: impl Iterator<Item = &'a Value>) -> BTreeMap<String, Arc<Value>> {
+    let name = |object: &Value| object["metadata"]["name"].as_str().expect("a name").to_owned();
+    objects.map(|object| (name(object), Arc::new(object.clone()))).collect()
 }
 
 fn gang_index(gang: &Value) -> Option<u32> {

@@ -1,0 +1,195 @@
+//! The shared resource claims of a replica: those of its groups and cliques, and those that the set gives each replica.
+//!
+//! A claim is created before the pods that use it and deleted after the last of them, those that are being deleted
+//! included. A clique has a claim for each index that one of its pods has or is about to get, so no pod is ever left
+//! with a claim that is gone. What a claim asks for is never changed.
+
+use std::collections::BTreeSet;
+
+use coppice_api::names::label_sets::ClaimOwner;
+use coppice_api::names::labels;
+use serde_json::{Value, json};
+
+use super::{Draft, Replica, children, pods};
+use crate::command::{Command, Kind};
+use crate::objects::{self, Owner, WantedClaim};
+use crate::reasons;
+use crate::snapshot::{ReplicaSnapshot, target_of_value};
+
+/// What claims mean for pods.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    /// Positions of cliques whose new pods wait for a claim.
+    pub(crate) waiting: BTreeSet<usize>,
+    /// ResourceClaimTemplates that are missing, as `namespace/name`.
+    pub(crate) missing: BTreeSet<String>,
+}
+
+/// A claim, who owns it once that object exists, and which cliques use it.
+struct Planned<'a> {
+    claim: WantedClaim<'a>,
+    owner: Option<Owner>,
+    users: Vec<usize>,
+}
+
+pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
+    let mut claims = Claims::default();
+    let context = replica.context;
+    let planned = wanted(replica);
+    for entry in &planned {
+        let stored = replica.snapshot.claims.get(&entry.claim.name);
+        if let Some(stored) = stored {
+            if stored["metadata"]["deletionTimestamp"].is_string() {
+                hold(
+                    replica,
+                    entry,
+                    reasons::WAITING_FOR_CLAIM,
+                    "is being deleted",
+                    &mut claims,
+                    draft,
+                );
+            } else {
+                let labels = json!({"metadata": {"labels": entry.claim.labels}});
+                if let Some(patch) = children::missing(stored, &labels) {
+                    let target = target_of_value(Kind::ResourceClaim, stored);
+                    draft.children.push(Command::Merge { target, patch });
+                }
+            }
+            continue;
+        }
+        let Some(content) = objects::claim_content(context, entry.claim.sharing) else {
+            let (namespace, name) = objects::template_object(&context.facts, entry.claim.sharing);
+            let message = format!("has no template: there is no ResourceClaimTemplate {namespace}/{name}");
+            hold(
+                replica,
+                entry,
+                reasons::WAITING_FOR_TEMPLATE,
+                &message,
+                &mut claims,
+                draft,
+            );
+            claims.missing.insert(format!("{namespace}/{name}"));
+            continue;
+        };
+        if let Some(owner) = &entry.owner {
+            let claim = objects::resource_claim(&context.facts, &entry.claim, owner, content);
+            draft.children.push(Command::Create(claim));
+        }
+    }
+    let names: BTreeSet<&str> = planned.iter().map(|entry| entry.claim.name.as_str()).collect();
+    for (name, stored) in &replica.snapshot.claims {
+        let leaving = stored["metadata"]["deletionTimestamp"].is_string();
+        if !names.contains(name.as_str()) && !leaving && !in_use(stored, replica.snapshot) {
+            draft.delete(target_of_value(Kind::ResourceClaim, stored));
+        }
+    }
+    claims
+}
+
+fn hold(
+    replica: &Replica<'_>,
+    entry: &Planned<'_>,
+    reason: &'static str,
+    why: &str,
+    claims: &mut Claims,
+    draft: &mut Draft,
+) {
+    for &index in &entry.users {
+        let message = format!("the claim {} {why}", entry.claim.name);
+        draft.wait(&replica.layout.cliques[index].name, reason, message);
+        claims.waiting.insert(index);
+    }
+}
+
+/// Every claim that the replica should have.
+fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
+    let facts = &replica.context.facts;
+    let (set, index) = (facts.name(), replica.layout.index);
+    let users = |name: &str| -> Vec<usize> {
+        let uses = |clique: &crate::layout::CliqueLayout| {
+            // Claims of single pods differ only in their index, which any of them stands for.
+            let claims = objects::claims_of_pod(facts, index, clique, 0);
+            claims.iter().any(|claim| claim.name == name)
+        };
+        let cliques = replica.layout.cliques.iter().enumerate();
+        cliques
+            .filter(|(_, clique)| uses(clique))
+            .map(|(position, _)| position)
+            .collect()
+    };
+    let mut planned = Vec::new();
+    let of_set = &facts.set.spec.template.resource_sharing;
+    for claim in objects::wanted_claims(ClaimOwner::Set(set), of_set, &BTreeSet::from([index])) {
+        // The claim of all replicas belongs to the planner of the set.
+        if claim.labels.contains_key(labels::SET_REPLICA_INDEX) {
+            let users = users(&claim.name);
+            let owner = Some(Owner::set(facts.set));
+            planned.push(Planned { claim, owner, users });
+        }
+    }
+    for group in &replica.layout.groups {
+        let config = facts.groups[group.position].config;
+        let copies = (0..group.copies).collect();
+        let stored = replica.snapshot.groups.get(&group.name);
+        let owner = stored.map(|stored| owner_of("PodCliqueScalingGroup", &stored.metadata));
+        for claim in objects::wanted_claims(
+            ClaimOwner::ScalingGroup(set, &group.name),
+            &config.resource_sharing,
+            &copies,
+        ) {
+            let users = users(&claim.name);
+            let owner = owner.clone();
+            planned.push(Planned { claim, owner, users });
+        }
+    }
+    for (position, (clique, state)) in replica.layout.cliques.iter().zip(&replica.cliques).enumerate() {
+        let sharing = &facts.cliques[clique.position].template.resource_sharing;
+        if sharing.is_empty() {
+            continue;
+        }
+        let present = replica.snapshot.pods.values().filter(|pod| pod.clique == clique.name);
+        let mut indices: BTreeSet<u32> = present.filter_map(|pod| pod.index).collect();
+        indices.extend(pods::free_indices(state));
+        let owner = state.stored.map(|stored| owner_of("PodClique", &stored.metadata));
+        for claim in objects::wanted_claims(ClaimOwner::Clique(set, &clique.name), sharing, &indices) {
+            let (owner, users) = (owner.clone(), vec![position]);
+            planned.push(Planned { claim, owner, users });
+        }
+    }
+    planned
+}
+
+fn owner_of(kind: &'static str, metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Owner {
+    Owner {
+        kind,
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+    }
+}
+
+/// Whether pods are left that may use a claim. A clique stays until its pods are gone, so it stands for them.
+pub(crate) fn in_use(claim: &Value, snapshot: &ReplicaSnapshot) -> bool {
+    let label = |key: &str| claim["metadata"]["labels"][key].as_str();
+    if let Some(clique) = label(labels::POD_CLIQUE) {
+        let index = label(labels::POD_INDEX);
+        return snapshot.pods.values().any(|pod| {
+            pod.clique == clique && index.is_none_or(|index| pod.index.is_some_and(|own| own.to_string() == index))
+        });
+    }
+    if let Some(group) = label(labels::SCALING_GROUP) {
+        let copy = label(labels::SCALING_GROUP_REPLICA_INDEX);
+        return snapshot.cliques.values().any(|clique| {
+            let of_clique = |key: &str| {
+                clique
+                    .metadata
+                    .labels
+                    .as_ref()
+                    .and_then(|all| all.get(key))
+                    .map(String::as_str)
+            };
+            let own_copy = of_clique(labels::SCALING_GROUP_REPLICA_INDEX);
+            of_clique(labels::SCALING_GROUP) == Some(group) && (copy.is_none() || own_copy == copy)
+        });
+    }
+    !(snapshot.pods.is_empty() && snapshot.cliques.is_empty())
+}
