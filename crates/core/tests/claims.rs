@@ -110,7 +110,7 @@ fn claims_follow_sizes_at_all_levels_and_never_leave_before_their_users() {
 
     // W31: the pods of a copy are still leaving when its size is already smaller.
     world.edit("PodCliqueScalingGroup", "rs-0-g", |group| {
-        group["spec"]["replicas"] = 1.into()
+        group["spec"]["replicas"] = 1.into();
     });
     settle_watching(&mut world);
     world.delete("ResourceClaim", "rs-0-g-1-b-all-own"); // the garbage collector, after the clique
@@ -126,7 +126,7 @@ fn claims_follow_sizes_at_all_levels_and_never_leave_before_their_users() {
         .unwrap()
         .to_owned();
     world.edit("Pod", &idle, |pod| {
-        pod["status"] = json!({"ready": false, "stuck": true})
+        pod["status"] = json!({"ready": false, "stuck": true});
     });
     settle_watching(&mut world);
     assert!(claims(&world).contains("rs-0-a-1-own") && !claims(&world).contains("rs-0-a-0-own"));
@@ -142,7 +142,7 @@ fn w21_a_settled_set_writes_no_claim() {
     world.settle();
     world.writes.clear();
     world.edit("PodCliqueSet", "rs", |set| {
-        set["metadata"]["annotations"] = json!({"grove.io/reconcile-trigger": "1"})
+        set["metadata"]["annotations"] = json!({"grove.io/reconcile-trigger": "1"});
     });
     world.settle();
     assert!(
