@@ -407,6 +407,28 @@ fn taking_over_from_another_operator_restarts_nothing_and_the_next_edit_rolls_on
 }
 
 #[test]
+fn pods_that_wait_while_we_take_over_keep_their_permission() {
+    let ordered = "  template:\n    cliqueStartupType: CliqueStartupTypeInOrder\n";
+    let mut world = World::new(&WL1.replace("  template:\n", ordered));
+    world.settle();
+    let ours = world.get("RoleBinding", "grove.io:pcs:wl")["subjects"][0].clone();
+    let theirs = json!({"kind": "ServiceAccount", "name": "wl", "namespace": "test"});
+    world.edit("RoleBinding", "grove.io:pcs:wl", |binding| {
+        binding["subjects"] = json!([theirs]);
+    });
+    world.settle();
+    assert_eq!(
+        world.get("RoleBinding", "grove.io:pcs:wl")["subjects"],
+        json!([theirs, ours])
+    );
+    world.edit("RoleBinding", "grove.io:pcs:wl", |binding| {
+        binding["subjects"] = json!([{"kind": "ServiceAccount", "name": "stranger", "namespace": "test"}]);
+    });
+    world.settle();
+    assert_eq!(world.get("RoleBinding", "grove.io:pcs:wl")["subjects"], json!([ours]));
+}
+
+#[test]
 fn a_deleted_set_leaves_nothing_behind() {
     let mut world = World::new(WL2);
     world.settle();

@@ -170,9 +170,23 @@ fn claims(context: &SetContext<'_>, snapshot: &SetSnapshot, commands: &mut Vec<C
     missing
 }
 
+/// Keeps the permission of the account that is named after the set. The Go operator gives its token to waiting pods, and
+/// those that wait while we take over would wait for ever without it.
+fn keep_account(context: &SetContext<'_>, stored: Option<&Value>, mut binding: Value) -> Value {
+    let subjects = stored.and_then(|stored| stored["subjects"].as_array());
+    let kept = subjects.and_then(|subjects| subjects.iter().find(|subject| subject["name"] == context.facts.name()));
+    if let (Some(kept), Some(wanted)) = (kept, binding["subjects"].as_array_mut())
+        && !wanted.contains(kept)
+    {
+        wanted.insert(0, kept.clone());
+    }
+    binding
+}
+
 /// The role and binding for waiting pods: there when somebody waits, gone when nobody does.
 fn permissions(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Command> {
     let mut commands = Vec::new();
+    let binding = objects::reader_role_binding(&context.facts);
     let pairs = [
         (
             Kind::Role,
@@ -183,7 +197,7 @@ fn permissions(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Command>
         (
             Kind::RoleBinding,
             &snapshot.role_binding,
-            objects::reader_role_binding(&context.facts),
+            binding.map(|binding| keep_account(context, snapshot.role_binding.as_ref(), binding)),
             "subjects",
         ),
     ];
