@@ -186,3 +186,53 @@ fn a_missing_template_holds_back_only_its_users_and_is_told() {
     assert_eq!(world.pods().len(), 4);
     assert!(world.get("PodCliqueSet", "rs")["status"]["lastErrors"].is_null());
 }
+
+#[test]
+fn w13_a_surviving_pod_keeps_its_claim_whatever_its_index() {
+    let mut world = world();
+    settle_watching(&mut world);
+    // The pod with the highest index serves, the one below it does not: that one goes.
+    let pods = world::pods_of(&world, "rs-0-a");
+    let first = pods
+        .iter()
+        .find(|pod| pod["metadata"]["labels"]["grove.io/podclique-pod-index"] == "0");
+    let idle = first.unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+    world.edit("PodClique", "rs-0-a", |clique| clique["spec"]["replicas"] = 1.into());
+    world.edit("Pod", &idle, |pod| {
+        pod["status"] = json!({"ready": false, "stuck": true});
+    });
+    settle_watching(&mut world);
+    let left: Vec<Value> = world::pods_of(&world, "rs-0-a")
+        .into_iter()
+        .map(|pod| pod["metadata"]["labels"]["grove.io/podclique-pod-index"].clone())
+        .collect();
+    assert_eq!(left, ["1"]);
+    assert!(claims(&world).contains("rs-0-a-1-own"), "it is in use");
+    assert!(!claims(&world).contains("rs-0-a-0-own"), "nobody uses it any more");
+}
+
+#[test]
+fn w31_claims_go_after_their_users() {
+    for level in ["PodCliqueScalingGroup", "PodCliqueSet"] {
+        let mut world = world();
+        settle_watching(&mut world);
+        let before = claims(&world).len();
+        let (name, size) = if level == "PodCliqueSet" {
+            ("rs", 0)
+        } else {
+            ("rs-0-g", 1)
+        };
+        world.edit(level, name, |object| object["spec"]["replicas"] = size.into());
+        world.step();
+        assert!(
+            world
+                .pods()
+                .iter()
+                .any(|pod| pod["metadata"]["deletionTimestamp"].is_string()),
+            "pods are leaving"
+        );
+        assert_eq!(claims(&world).len(), before, "and their claims are still there");
+        settle_watching(&mut world);
+        assert!(claims(&world).len() < before);
+    }
+}
