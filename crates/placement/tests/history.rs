@@ -273,3 +273,45 @@ fn invariants_hold_through_random_histories() {
         "{placed} {repaired}: the histories are too tame"
     );
 }
+
+/// The scheduler dies after any number of bindings of a plan; the next one sees some pods bound and asks again.
+#[test]
+fn a_restart_at_any_binding_resumes_the_plan() {
+    let mut cut = 0;
+    for seed in 0..80 {
+        let mut random = Random::new(seed);
+        let mut state = cluster(2, 3, 4, 8);
+        let replica = replica(&mut state, &mut random, 0);
+        let wanted = replica.gangs[0].clone();
+        let Outcome::Placed(first) = plan(&mut state, &wanted, &Options::default()) else {
+            continue;
+        };
+        for bound in 0..first.bindings.len() {
+            let mut world = World {
+                state: state.clone(),
+                replicas: vec![Replica {
+                    pack: None,
+                    gangs: vec![wanted.clone(), replica.gangs[1].clone()],
+                }],
+                scheduled: BTreeSet::new(),
+                placed: 0,
+                repaired: 0,
+            };
+            let gang = &mut world.replicas[0].gangs[0];
+            for binding in first.bindings.iter().take(bound) {
+                let group = &mut gang.groups[binding.group];
+                world.state.add_pod(&binding.pod, &binding.node, group.shape).unwrap();
+                group.pending.retain(|pod| *pod != binding.pod);
+                group.bound.push(binding.node.clone());
+            }
+            world.schedule(0, 0);
+            assert!(
+                world.replicas[0].gangs[0].is_scheduled(),
+                "seed {seed}: stuck after {bound} bindings"
+            );
+            world.check(&BTreeSet::new());
+            cut += 1;
+        }
+    }
+    assert!(cut > 200, "{cut}: hardly anything was cut off");
+}
