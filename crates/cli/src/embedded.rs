@@ -1,4 +1,5 @@
-//! An embedded cluster: API server, simulated nodes and controllers, CRDs, operator and gang scheduler in this process.
+//! An embedded cluster: API server, simulated nodes and controllers, CRDs, operator with its webhooks, and gang scheduler in
+//! this process.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -6,16 +7,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use coppice_api::admission::Schedulers;
 use coppice_apiserver::{ApiServer, Certificates, Serving, Tls};
 use coppice_cluster::behaviour::PodBehaviour;
 use coppice_cluster::profile::NodeProfile;
 use coppice_cluster::{Options as ClusterOptions, SimulatedCluster};
 use coppice_core::settings::Settings;
 use coppice_crds::{InstallOptions, install};
+use coppice_operator::webhooks::in_process::{self, Slot};
+use coppice_operator::webhooks::{Admission, Policy};
+use coppice_operator::world::World;
 use coppice_operator::{Operator, Options as OperatorOptions};
+use coppice_runtime::cache::Cache;
 use coppice_scheduler::{DEFAULT_NAME, Options as SchedulerOptions, Scheduler};
 use kube::Client;
 use tokio::net::TcpListener;
+
+/// The schedulers that sets may name; the first is for those that name none.
+const SCHEDULERS: [&str; 2] = ["default-scheduler", "coppice"];
 
 /// What an embedded cluster is like.
 pub(crate) struct EmbeddedOptions {
@@ -39,7 +48,12 @@ pub(crate) struct Embedded {
 impl Embedded {
     /// Starts everything, and returns when it is ready for use.
     pub(crate) async fn start(options: EmbeddedOptions) -> Result<Self> {
-        let server = ApiServer::builder().build();
+        let slot = Slot::default();
+        let handlers = slot.handlers();
+        let builder = handlers.fold(ApiServer::builder(), |builder, (webhook, handler)| {
+            builder.admission_handler(webhook, handler)
+        });
+        let server = builder.build();
         let client = Client::new(server.service(), "default");
         let serving = match options.listen {
             Some(address) => {
@@ -72,14 +86,21 @@ impl Embedded {
             default_scheduler: DEFAULT_NAME.to_owned(),
             ..Settings::default()
         };
-        let operator = Operator::start(
-            client.clone(),
-            OperatorOptions {
-                settings,
-                ..OperatorOptions::default()
-            },
-        )
-        .await;
+        let policy = Policy {
+            schedulers: Schedulers::named(SCHEDULERS),
+            topology_aware_scheduling: settings.topology_aware,
+            ..Policy::default()
+        };
+        let options = OperatorOptions {
+            settings,
+            ..OperatorOptions::default()
+        };
+        let world = World::new(Cache::new(options.metrics.clone()));
+        let operator = Operator::start_on(world.clone(), client.clone(), options).await;
+        slot.bind(Admission::new(policy, world, client.clone()));
+        in_process::install(&client)
+            .await
+            .context("installing the webhook configurations")?;
         let scheduler = Scheduler::start(client.clone(), SchedulerOptions::default()).await;
         Ok(Self {
             client,

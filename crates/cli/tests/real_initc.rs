@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use coppice_harness::control_plane::{ControlPlane, Options};
-use coppice_harness::scenario::operator::{InProcessOperator, OperatorNeeds};
+use coppice_harness::scenario::operator::{InProcessOperator, OperatorNeeds, Reach};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
@@ -116,7 +116,7 @@ async fn the_waiter_works_with_what_the_operator_gives_it_and_nothing_more() {
     for name in ["serving", "elsewhere"] {
         namespace(&client, name).await;
     }
-    let operator = InProcessOperator::start(client.clone(), OperatorNeeds::default())
+    let operator = InProcessOperator::start(client.clone(), OperatorNeeds::default(), Reach::Nowhere)
         .await
         .unwrap();
     let kind = GroupVersionKind::gvk("grove.io", "v1alpha1", "PodCliqueSet");

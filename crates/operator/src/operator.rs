@@ -75,8 +75,13 @@ pub struct Operator {
 impl Operator {
     /// Starts watching, waits until everything was listed once, and begins to work when it leads.
     pub async fn start(client: Client, options: Options) -> Self {
-        let stop = CancellationToken::new();
         let world = World::new(Cache::new(options.metrics.clone()));
+        Self::start_on(world, client, options).await
+    }
+
+    /// The same on a world that others read, such as the webhooks. It must be new: an operator fills and listens to it.
+    pub async fn start_on(world: World, client: Client, options: Options) -> Self {
+        let stop = CancellationToken::new();
         let (recorder, sink) = events::recorder("coppice-operator", options.clock.clone(), &options.metrics);
         let writer = Writer::new(
             client.clone(),

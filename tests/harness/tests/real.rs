@@ -13,7 +13,7 @@ use std::time::Duration;
 use coppice_harness::control_plane::{Assets, ControlPlane, Options};
 use coppice_harness::scenario::environment::RealEnvironment;
 use coppice_harness::scenario::model::{Place, Scenario};
-use coppice_harness::scenario::operator::{InProcessOperator, OperatorUnderTest};
+use coppice_harness::scenario::operator::{InProcessOperator, OperatorUnderTest, Reach};
 use coppice_harness::scenario::parse;
 use coppice_harness::scenario::run::{Progress, run};
 use coppice_harness::scenario::scheduler::InProcessScheduler;
@@ -53,7 +53,7 @@ impl Pool {
             };
             // The operator comes and goes with each scenario that wants it; its kinds stay.
             let operator = match scenario.operator() {
-                Some(needs) => Some(InProcessOperator::start(control_plane.client(), needs).await?),
+                Some(needs) => Some(InProcessOperator::start(control_plane.client(), needs, Reach::Nowhere).await?),
                 None => None,
             };
             let under_test = operator.as_ref().map(|operator| operator as &dyn OperatorUnderTest);

@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use coppice_apiserver::ApiServer;
 use coppice_cluster::{Controllers, SimulatedCluster};
+use coppice_operator::webhooks::in_process::Slot;
 use kube::Client;
 
 use super::environment::{Environment, EnvironmentError, Offers};
 use super::model::Scenario;
-use super::operator::{InProcessOperator, OperatorUnderTest};
+use super::operator::{InProcessOperator, OperatorUnderTest, Reach};
 use super::scheduler::InProcessScheduler;
 
 /// How long a node without power counts as alive. It is known by its power and not by heartbeats, which a busy machine
@@ -30,7 +31,12 @@ impl EmbeddedEnvironment {
     /// Starts what the scenario needs.
     pub async fn start(scenario: &Scenario) -> Result<Self, EnvironmentError> {
         let needs = &scenario.cluster;
-        let server = ApiServer::builder().build();
+        let slot = Slot::default();
+        let handlers = slot.handlers();
+        let builder = handlers.fold(ApiServer::builder(), |builder, (webhook, handler)| {
+            builder.admission_handler(webhook, handler)
+        });
+        let server = builder.build();
         let client = Client::new(server.service(), "default");
         let controllers = Controllers {
             kubelets: needs.nodes.is_some(),
@@ -49,7 +55,7 @@ impl EmbeddedEnvironment {
             options = options.nodes(group.profile, group.count);
         }
         let operator = match scenario.operator() {
-            Some(needs) => Some(InProcessOperator::start(client.clone(), needs).await?),
+            Some(needs) => Some(InProcessOperator::start(client.clone(), needs, Reach::InProcess(slot)).await?),
             None => None,
         };
         let scheduler = match scenario.uses_gang_scheduler() {

@@ -4,9 +4,14 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use coppice_api::admission::Schedulers;
 use coppice_core::settings::Settings;
 use coppice_crds::{InstallOptions, install};
+use coppice_operator::webhooks::in_process::{self, Slot};
+use coppice_operator::webhooks::{Admission, Policy};
+use coppice_operator::world::World;
 use coppice_operator::{Operator, Options};
+use coppice_runtime::cache::Cache;
 use kube::Client;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -77,6 +82,18 @@ impl OperatorUnderTest for Companion {
     }
 }
 
+/// The schedulers that sets may name; the first is for those that name none.
+const SCHEDULERS: [&str; 3] = ["default-scheduler", "coppice", "kai-scheduler"];
+
+/// How the API server reaches the operator's webhooks.
+#[derive(Clone)]
+pub enum Reach {
+    /// Through handlers in this process, which the API server was built with.
+    InProcess(Slot),
+    /// Not at all.
+    Nowhere,
+}
+
 struct Running {
     operator: Option<Operator>,
     version: u32,
@@ -86,20 +103,22 @@ struct Running {
 pub struct InProcessOperator {
     client: Client,
     needs: OperatorNeeds,
+    reach: Reach,
     running: Mutex<Running>,
 }
 
 impl InProcessOperator {
     /// Installs the definitions of the operator's kinds and starts it.
-    pub async fn start(client: Client, needs: OperatorNeeds) -> Result<Self, EnvironmentError> {
+    pub async fn start(client: Client, needs: OperatorNeeds, reach: Reach) -> Result<Self, EnvironmentError> {
         install(client.clone(), &InstallOptions::default(), |_| {})
             .await
             .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
         let version = 1;
-        let operator = Some(Operator::start(client.clone(), needs.options(version)).await);
+        let operator = Some(run(&client, needs.options(version), &reach).await?);
         Ok(Self {
             client,
             needs,
+            reach,
             running: Mutex::new(Running { operator, version }),
         })
     }
@@ -121,7 +140,28 @@ impl OperatorUnderTest for InProcessOperator {
         }
         running.version += 1;
         let options = self.needs.options(running.version);
-        running.operator = Some(Operator::start(self.client.clone(), options).await);
+        running.operator = Some(run(&self.client, options, &self.reach).await?);
         Ok(())
     }
+}
+
+/// Starts an operator, and its webhooks where the API server can reach them.
+async fn run(client: &Client, options: Options, reach: &Reach) -> Result<Operator, EnvironmentError> {
+    let policy = Policy {
+        schedulers: Schedulers::named(SCHEDULERS),
+        topology_aware_scheduling: options.settings.topology_aware,
+        ..Policy::default()
+    };
+    let world = World::new(Cache::new(options.metrics.clone()));
+    let operator = Operator::start_on(world.clone(), client.clone(), options).await;
+    match reach {
+        Reach::InProcess(slot) => {
+            slot.bind(Admission::new(policy, world, client.clone()));
+            in_process::install(client)
+                .await
+                .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
+        }
+        Reach::Nowhere => {}
+    }
+    Ok(operator)
 }
