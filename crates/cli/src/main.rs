@@ -9,6 +9,7 @@ mod gather;
 mod get;
 mod initc;
 mod lint;
+mod logging;
 mod manifests;
 mod operator;
 mod output;
@@ -22,7 +23,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
+use coppice_operator::configuration::LogFormat;
 
 /// Gangs of pods for multi-node AI inference on Kubernetes.
 ///
@@ -67,20 +68,13 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // People at a terminal want to hear of trouble only; whoever runs a part of the system wants to follow it.
-    let level = if matches!(
-        arguments.command,
-        Command::Operator(_) | Command::Scheduler(_) | Command::Initc(_)
-    ) {
-        "info"
-    } else {
-        "error"
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    // People at a terminal want to hear of trouble only; whoever runs a part of a cluster wants to follow it. The operator
+    // has a configuration that says what to log.
+    match arguments.command {
+        Command::Operator(_) => {}
+        Command::Scheduler(_) | Command::Initc(_) => logging::start("info", LogFormat::Text),
+        _ => logging::start("error", LogFormat::Text),
+    }
     let result = match arguments.command {
         Command::Demo(demo) => demo.run().await,
         Command::Up(up) => up.run().await,

@@ -4,9 +4,12 @@
 //! worker takes a snapshot ([`world`]), asks the planner, carries out the commands stage by stage ([`actions`]), and
 //! plans again until nothing is left to do ([`controller`]). Nothing here decides what should be.
 //!
-//! Beside it stand the admission [`webhooks`], which read the same cache.
+//! Beside it stand the admission [`webhooks`], which read the same cache, the [`certificates`] they are served with, and
+//! the [`configuration`] of it all.
 
 pub mod actions;
+pub mod certificates;
+pub mod configuration;
 pub mod controller;
 pub mod keys;
 pub mod operator;

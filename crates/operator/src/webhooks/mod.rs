@@ -1,7 +1,7 @@
 //! Admission webhooks: the rules of `coppice_api::admission`, asked over HTTPS or in this process.
 //!
 //! Owns the wire: which path answers for which rule ([`Endpoint`]), reviews in and out ([`review`]), the server
-//! ([`server`]), and the configurations that tell an API server of it ([`configurations`]). What the rules need to know
+//! ([`server`], with its certificates [`service`]), and the configurations that tell an API server of it ([`configurations`]). What the rules need to know
 //! of the cluster comes from the operator's cache ([`admission`]). Decides nothing itself: a review is answered by pure
 //! functions, and the same ones answer on an embedded control plane ([`in_process`]).
 //!
@@ -15,6 +15,7 @@ pub mod install;
 mod patch;
 pub mod review;
 pub mod server;
+pub mod service;
 
 pub use admission::{Admission, Guard, Policy};
 
