@@ -52,7 +52,7 @@ fn every_field_has_an_effect() {
 apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 runtimeClientConnection: {qps: 50, burst: 60, contentType: application/json}
-leaderElection: {enabled: true, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 4s, resourceName: x, resourceNamespace: y}
+leaderElection: {enabled: true, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 4s, resourceName: ours, resourceNamespace: elsewhere}
 server:
   webhooks: {bindAddress: 127.0.0.1, port: 9443, serverCertDir: /c, secretName: s, certProvisionMode: manual}
   healthProbes: {enable: false, bindAddress: "::1", port: 9444}
