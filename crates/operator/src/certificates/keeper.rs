@@ -81,6 +81,9 @@ pub struct Keeper {
     missing: Option<BTreeSet<&'static str>>,
 }
 
+/// The webhook configurations that are there.
+type Found = Vec<(Endpoint, Arc<Value>)>;
+
 /// Why a turn did not end well; it is tried again.
 #[derive(Debug, thiserror::Error)]
 enum TurnError {
@@ -214,7 +217,8 @@ impl Keeper {
             self.load(stored);
         }
         self.write(&plan, secret.as_deref(), &names, now).await?;
-        if let Some(stored) = &plan.stored {
+        // What is about to be replaced is trusted by nobody, and better stays so.
+        if let Some(stored) = plan.stored.as_ref().filter(|_| plan.action != Action::Issue) {
             for (endpoint, configuration) in &configurations {
                 self.inject(*endpoint, configuration, &stored.bundle()).await?;
             }
@@ -222,7 +226,7 @@ impl Keeper {
         Ok(plan.wake)
     }
 
-    fn look(&self) -> (Option<Arc<Secret>>, Vec<(Endpoint, Arc<Value>)>) {
+    fn look(&self) -> (Option<Arc<Secret>>, Found) {
         let moment = self.cache.moment();
         let key = ObjectKey::new(self.options.namespace.as_str(), self.options.secret.as_str());
         let configurations = self.configurations.iter().filter_map(|(endpoint, kind)| {
