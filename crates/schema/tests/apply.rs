@@ -86,7 +86,7 @@ impl World {
 
     fn update(&mut self, manager: &str, new: &Value) {
         let now = self.now();
-        self.live = update(&self.write(manager, &now), &self.live, new);
+        self.live = update(&self.write(manager, &now), &self.live, new.clone());
     }
 
     fn object(&self) -> Value {

@@ -39,7 +39,7 @@ fn creating_a_deployment_owns_what_the_real_server_records() {
         now: "2026-01-01T00:00:00Z",
     };
     let empty = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
-    let created = update(&write, &empty, &deployment());
+    let created = update(&write, &empty, deployment());
     assert_eq!(
         created["metadata"]["managedFields"],
         json!([{
@@ -76,7 +76,7 @@ fn creating_a_deployment_owns_what_the_real_server_records() {
     let mut observed = created.clone();
     observed["status"] = json!({"replicas": 2, "conditions": [{"type": "Available", "status": "True"}]});
     observed["spec"]["replicas"] = json!(9);
-    let stored = update(&status, &created, &observed);
+    let stored = update(&status, &created, observed.clone());
     let entries = stored["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(entries.len(), 2);
     assert_eq!(entries[0]["manager"], "controller", "same second: by name");
@@ -143,7 +143,7 @@ fn custom_resources_without_metadata_in_their_schema() {
     let created = update(
         &Write { manager: "c", ..write },
         &json!({}),
-        &json!({"spec": {"a": "x"}}),
+        json!({"spec": {"a": "x"}}),
     );
     assert_eq!(
         created["metadata"]["managedFields"][0]["fieldsV1"],
@@ -167,7 +167,7 @@ fn kubectl_takes_over_what_it_applied_on_the_client() {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1", "b": "2"}});
     let mut object = last.clone();
     object["metadata"]["annotations"] = json!({ annotation: last.to_string() });
-    let live = update(&base, &json!({"apiVersion": "v1", "kind": "ConfigMap"}), &object);
+    let live = update(&base, &json!({"apiVersion": "v1", "kind": "ConfigMap"}), object.clone());
     let kubectl = Write {
         manager: "kubectl",
         ..base

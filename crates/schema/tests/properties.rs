@@ -311,7 +311,7 @@ proptest! {
     #[test]
     fn applying_twice_changes_nothing(live in small_object(), config in small_object()) {
         let reach = Reach::everything();
-        let created = update(&write("u", &reach, "2026-01-01T00:00:00Z"), &json!({}), &live);
+        let created = update(&write("u", &reach, "2026-01-01T00:00:00Z"), &json!({}), live.clone());
         let once = apply(&write("a", &reach, "2026-01-01T00:00:01Z"), &created, &config, true).expect("forced");
         let twice = apply(&write("a", &reach, "2026-01-01T00:00:02Z"), &once, &config, true).expect("forced");
         prop_assert_eq!(twice, once);

@@ -26,7 +26,9 @@ struct Entries {
 /// Compares two objects.
 pub(super) fn compare(place: Place<'_>, old: &Value, new: &Value) -> Comparison {
     let mut out = Entries::default();
-    visit(place, Some(old), Some(new), &mut out);
+    if old != new {
+        visit(place, Some(old), Some(new), &mut out);
+    }
     Comparison {
         added: out.added.below,
         modified: out.modified.below,
@@ -34,11 +36,8 @@ pub(super) fn compare(place: Place<'_>, old: &Value, new: &Value) -> Comparison 
     }
 }
 
+/// Compares values that differ; equal ones need no walk.
 fn visit(place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: &mut Entries) {
-    if old == new {
-        // Nothing differs; equal values need no walk.
-        return;
-    }
     let old_shape = old.map(|old| place.shape(old));
     let new_shape = new.map(|new| place.shape(new));
     let mut in_leaf = false;
@@ -81,7 +80,7 @@ fn visit_as(shape: Shape, place: Place<'_>, old: Option<&Value>, new: Option<&Va
             let implied = |name: &str| if both { place.implied(name) } else { None };
             let mut visit_field = |name: &str, old: Option<&Value>, new: Option<&Value>| {
                 if old != new {
-                    below(place.child_or_deduced(name), &PathElement::field(name), old, new, out);
+                    below(place.child_or_deduced(name), PathElement::field(name), old, new, out);
                 }
             };
             for (name, child) in left {
@@ -131,13 +130,10 @@ fn visit_lists(place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: 
     for (element, (left, right)) in pairs {
         match (left.as_slice(), right.as_slice()) {
             ([] | [_], [] | [_]) => {
-                below(
-                    place.items(),
-                    &element,
-                    left.first().copied(),
-                    right.first().copied(),
-                    out,
-                );
+                let (left, right) = (left.first().copied(), right.first().copied());
+                if left != right {
+                    below(place.items(), element, left, right, out);
+                }
             }
             // Repeated elements are one value; where they start or stop being repeated, the single one goes or comes.
             ([_, _, ..], [_, _, ..]) => {
@@ -147,13 +143,13 @@ fn visit_lists(place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: 
             }
             ([_, _, ..], rest) => {
                 if let Some(only) = rest.first() {
-                    below(place.items(), &element, None, Some(only), out);
+                    below(place.items(), element.clone(), None, Some(only), out);
                 }
                 mark(&mut out.removed, element);
             }
             (rest, _) => {
                 if let Some(only) = rest.first() {
-                    below(place.items(), &element, Some(only), None, out);
+                    below(place.items(), element.clone(), Some(only), None, out);
                 }
                 mark(&mut out.added, element);
             }
@@ -161,7 +157,7 @@ fn visit_lists(place: Place<'_>, old: Option<&Value>, new: Option<&Value>, out: 
     }
 }
 
-fn below(place: Place<'_>, element: &PathElement, old: Option<&Value>, new: Option<&Value>, out: &mut Entries) {
+fn below(place: Place<'_>, element: PathElement, old: Option<&Value>, new: Option<&Value>, out: &mut Entries) {
     let mut found = Entries::default();
     visit(place, old, new, &mut found);
     let pairs = [
@@ -169,10 +165,14 @@ fn below(place: Place<'_>, element: &PathElement, old: Option<&Value>, new: Opti
         (&mut out.modified, found.modified),
         (&mut out.removed, found.removed),
     ];
-    for (entry, child) in pairs {
-        if !child.is_empty() {
-            entry.below.entries.entry(element.clone()).or_default().extend(child);
+    let mut pairs = pairs.into_iter().filter(|(_, child)| !child.is_empty()).peekable();
+    while let Some((entry, child)) = pairs.next() {
+        if pairs.peek().is_none() {
+            // Nearly always there is only one; it takes the element.
+            entry.below.entries.entry(element).or_default().extend(child);
+            return;
         }
+        entry.below.entries.entry(element.clone()).or_default().extend(child);
     }
 }
 

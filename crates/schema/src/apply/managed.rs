@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::set::FieldSet;
 
 /// Update managers beyond this number are put together.
-const MOST_UPDATE_MANAGERS: usize = 10;
+pub(super) const MOST_UPDATE_MANAGERS: usize = 10;
 const ANCIENT_MANAGER: &str = "ancient-changes";
 
 /// Whether fields were applied or written in another way.
@@ -155,6 +155,34 @@ pub fn encode(managed: &ManagedFields) -> Vec<Value> {
             Value::Object(entry)
         })
         .collect()
+}
+
+/// Whether a stored entry is that of the manager.
+pub(super) fn is_entry_of(key: &ManagerKey, entry: &Value) -> bool {
+    text(entry, "manager") == key.manager
+        && text(entry, "operation") == key.operation.name()
+        && text(entry, "subresource") == key.subresource
+        && key
+            .api_version
+            .as_ref()
+            .is_none_or(|version| text(entry, "apiVersion") == version)
+}
+
+/// What stored entries are sorted by; see [`encode`].
+pub(super) fn stored_order(entry: &Value) -> [&str; 5] {
+    let time = entry.get("time").and_then(Value::as_str);
+    // The names of the operations sort as the operations do.
+    [
+        text(entry, "operation"),
+        seconds(time),
+        text(entry, "manager"),
+        text(entry, "apiVersion"),
+        text(entry, "subresource"),
+    ]
+}
+
+fn text<'a>(entry: &'a Value, name: &str) -> &'a str {
+    entry.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Times sort as text to the second; an absent one is the oldest.

@@ -10,6 +10,7 @@
 //! a value owned as a whole that differs from the live one only in such fields counts as unchanged.
 
 mod compare;
+mod concerned;
 mod element;
 mod managed;
 mod merge;
@@ -205,27 +206,42 @@ pub fn apply(write: &Write<'_>, live: &Value, config: &Value, force: bool) -> Re
     if write.manager == "kubectl" && last_applied(&object).is_some() {
         set_last_applied(&mut object, config);
     }
-    set_managed_fields(&mut object, &managed);
+    put_managed_fields(&mut object, encode(&managed));
     Ok(object)
 }
 
 /// Tracks a create, update or any patch but apply: `new` is the object about to be stored, `live` the stored one (an
 /// object without content for a create). Returns `new` with its managed fields.
-pub fn update(write: &Write<'_>, live: &Value, new: &Value) -> Value {
-    let stated = new
-        .pointer("/metadata/managedFields")
-        .filter(|fields| !fields.is_null());
-    let from_live = || decode(managed_entries(live)).unwrap_or_default();
-    let managed = match stated.and_then(Value::as_array) {
-        _ if !write.subresource.is_empty() => from_live(),
-        Some(entries) if is_reset(entries) => ManagedFields::new(),
-        Some(entries) => decode(entries)
-            .ok()
-            .filter(|managed| !managed.is_empty())
-            .unwrap_or_else(from_live),
-        None => from_live(),
+pub fn update(write: &Write<'_>, live: &Value, new: Value) -> Value {
+    let mut object = new;
+    let stored = managed_entries(live);
+    let stated = match take_managed_fields(&mut object) {
+        Some(Value::Array(entries)) => Some(entries),
+        _ => None,
     };
-    let mut object = without_managed_fields(new);
+    let entries = match stated {
+        Some(entries) if entries == stored => entries,
+        Some(entries) if write.subresource.is_empty() => {
+            let managed = if is_reset(&entries) {
+                ManagedFields::new()
+            } else {
+                let stated = decode(&entries).ok().filter(|managed| !managed.is_empty());
+                stated.unwrap_or_else(|| decode(stored).unwrap_or_default())
+            };
+            return tracked(write, live, object, managed);
+        }
+        _ => stored.to_vec(),
+    };
+    if !concerned::applies(write, &entries) || entries.is_empty() {
+        return tracked(write, live, object, decode(&entries).unwrap_or_default());
+    }
+    let changes = updater::changes(write, live, &object);
+    put_managed_fields(&mut object, concerned::update(write, changes, entries));
+    object
+}
+
+/// The object with managed fields as they are after the write, decided on all that they were before.
+fn tracked(write: &Write<'_>, live: &Value, mut object: Value, managed: ManagedFields) -> Value {
     // Objects whose managed fields were cleared stay untracked until the next apply.
     let is_create = live
         .pointer("/metadata/uid")
@@ -237,7 +253,7 @@ pub fn update(write: &Write<'_>, live: &Value, new: &Value) -> Value {
     }
     let mut managed = updater::update(write, live, &object, managed);
     managed::compact(&mut managed);
-    set_managed_fields(&mut object, &managed);
+    put_managed_fields(&mut object, encode(&managed));
     object
 }
 
@@ -247,20 +263,30 @@ pub fn keep_times_if_unchanged(old: &Value, new: &mut Value) -> bool {
     if old == new {
         return true;
     }
-    let timeless = |object: &Value| -> (Value, Vec<Value>) {
-        let mut entries = managed_entries(object).to_vec();
-        for entry in &mut entries {
-            if let Some(entry) = entry.as_object_mut() {
-                entry.remove("time");
-            }
-        }
-        (without_managed_fields(object), entries)
-    };
-    let unchanged = timeless(old) == timeless(new);
+    let unchanged = same_but_times(old, new);
     if unchanged {
         *new = old.clone();
     }
     unchanged
+}
+
+fn same_but_times(old: &Value, new: &Value) -> bool {
+    fn without<'a>(value: &'a Value, left_out: &'a str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        let members = value.as_object().into_iter().flatten();
+        members.filter(move |(name, _)| *name != left_out)
+    }
+    let same_metadata = match (old.get("metadata"), new.get("metadata")) {
+        (Some(old), Some(new)) => without(old, "managedFields").eq(without(new, "managedFields")),
+        (old, new) => old.is_none() && new.is_none(),
+    };
+    let (old_entries, new_entries) = (managed_entries(old), managed_entries(new));
+    same_metadata
+        && without(old, "metadata").eq(without(new, "metadata"))
+        && old_entries.len() == new_entries.len()
+        && old_entries
+            .iter()
+            .zip(new_entries)
+            .all(|(old, new)| without(old, "time").eq(without(new, "time")))
 }
 
 /// The paths an object sets, by schema.
@@ -285,22 +311,24 @@ fn is_reset(entries: &[Value]) -> bool {
 
 fn without_managed_fields(object: &Value) -> Value {
     let mut object = object.clone();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
+    take_managed_fields(&mut object);
     object
 }
 
-fn set_managed_fields(object: &mut Value, managed: &ManagedFields) {
+fn take_managed_fields(object: &mut Value) -> Option<Value> {
+    object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
+}
+
+fn put_managed_fields(object: &mut Value, entries: Vec<Value>) {
     let Some(root) = object.as_object_mut() else { return };
     let metadata = root.entry("metadata").or_insert_with(|| json!({}));
     let Some(metadata) = metadata.as_object_mut() else {
         return;
     };
-    if managed.is_empty() {
+    if entries.is_empty() {
         metadata.remove("managedFields");
     } else {
-        metadata.insert("managedFields".to_owned(), Value::Array(encode(managed)));
+        metadata.insert("managedFields".to_owned(), Value::Array(entries));
     }
 }
 

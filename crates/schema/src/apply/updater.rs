@@ -32,9 +32,19 @@ static IDENTITY: LazyLock<FieldSet> = LazyLock::new(|| {
 pub(super) fn update(write: &Write<'_>, live: &Value, new: &Value, mut managed: ManagedFields) -> ManagedFields {
     let place = Place::root(write.schema);
     reconcile(place, &mut managed);
-    let changes = filtered(write, compare::compare(place, live, new));
+    transfer(write, changes(write, live, new), &mut managed);
+    managed
+}
+
+/// What a write changed of what it can own.
+pub(super) fn changes(write: &Write<'_>, live: &Value, new: &Value) -> Comparison {
+    filtered(write, compare::compare(Place::root(write.schema), live, new))
+}
+
+/// Gives the writer what it changed.
+pub(super) fn transfer(write: &Write<'_>, changes: Comparison, managed: &mut ManagedFields) {
     let mut gained = changes.added.union(changes.modified);
-    take_from_others(&mut managed, &gained, &changes.removed, None);
+    take_from_others(managed, &gained, &changes.removed, None);
     managed.retain(|_, owner| !owner.set.is_empty());
     // Whoever wrote this owns what it changed, itself included: its own fields were taken from it like everybody's.
     gained.subtract(&IDENTITY);
@@ -49,7 +59,6 @@ pub(super) fn update(write: &Write<'_>, live: &Value, new: &Value, mut managed: 
         owner.set.extend(gained);
         owner.time = Some(write.now.to_owned());
     }
-    managed
 }
 
 /// The merged object (`None` if it is the live one) and the managers after an apply.
