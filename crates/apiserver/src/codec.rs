@@ -3,6 +3,9 @@
 //! Integers stay integers. A key that appears twice keeps its last value, as the real server does, and is reported,
 //! because strict field validation refuses it.
 
+use std::cell::RefCell;
+
+use coppice_schema::path::Path;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -17,11 +20,11 @@ pub(crate) struct Parsed {
 
 /// Parses JSON.
 pub(crate) fn parse_json(bytes: &[u8]) -> Result<Parsed, String> {
-    let mut duplicates = Vec::new();
+    let duplicates = RefCell::new(Vec::new());
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = Tree {
-        path: String::new(),
-        duplicates: &mut duplicates,
+        path: &Path::ROOT,
+        duplicates: &duplicates,
     }
     .deserialize(&mut deserializer)
     .and_then(|value| deserializer.end().map(|()| value))
@@ -32,7 +35,10 @@ pub(crate) fn parse_json(bytes: &[u8]) -> Result<Parsed, String> {
             error.to_string()
         }
     })?;
-    Ok(Parsed { value, duplicates })
+    Ok(Parsed {
+        value,
+        duplicates: duplicates.into_inner(),
+    })
 }
 
 /// Parses YAML (or JSON, which is YAML).
@@ -50,9 +56,10 @@ pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
     })
 }
 
+#[derive(Clone, Copy)]
 struct Tree<'d> {
-    path: String,
-    duplicates: &'d mut Vec<String>,
+    path: &'d Path<'d>,
+    duplicates: &'d RefCell<Vec<String>>,
 }
 
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
@@ -105,12 +112,8 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            let path = format!("{}[{}]", self.path, items.len());
-            let Some(item) = sequence.next_element_seed(Tree {
-                path,
-                duplicates: self.duplicates,
-            })?
-            else {
+            let path = self.path.index(items.len());
+            let Some(item) = sequence.next_element_seed(Tree { path: &path, ..self })? else {
                 return Ok(Value::Array(items));
             };
             items.push(item);
@@ -120,18 +123,15 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut members = Map::new();
         while let Some(name) = access.next_key::<String>()? {
-            let path = if self.path.is_empty() {
-                name.clone()
-            } else {
-                format!("{}.{name}", self.path)
-            };
-            if members.contains_key(&name) && !self.duplicates.contains(&path) {
-                self.duplicates.push(path.clone());
+            let path = self.path.field(&name);
+            if members.contains_key(&name) {
+                let path = path.to_dotted();
+                let mut duplicates = self.duplicates.borrow_mut();
+                if !duplicates.contains(&path) {
+                    duplicates.push(path);
+                }
             }
-            let value = access.next_value_seed(Tree {
-                path,
-                duplicates: self.duplicates,
-            })?;
+            let value = access.next_value_seed(Tree { path: &path, ..self })?;
             members.insert(name, value);
         }
         Ok(Value::Object(members))

@@ -88,14 +88,14 @@ impl Writer {
     pub(crate) fn on_create(&self, call: &Call, object: &mut Value) {
         if matches!(self.mode, Mode::Update) {
             let empty = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {}});
-            *object = apply::update(&self.write(call), &empty, object);
+            *object = apply::update(&self.write(call), &empty, std::mem::take(object));
         }
     }
 
     /// Records the writer of a change.
     pub(crate) fn on_update(&self, call: &Call, object: &mut Value, old: &Value) {
         match self.mode {
-            Mode::Update => *object = apply::update(&self.write(call), old, object),
+            Mode::Update => *object = apply::update(&self.write(call), old, std::mem::take(object)),
             Mode::Apply { .. } => {}
             Mode::Untracked => carry_meta("managedFields", old, object),
         }

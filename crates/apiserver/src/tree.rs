@@ -40,18 +40,37 @@ pub(crate) fn object_mut<'a>(parent: &'a mut Value, name: &str) -> &'a mut Map<S
 /// Copies a member from one tree to another, or removes it there when the source has none.
 pub(crate) fn carry(name: &str, from: &Value, to: &mut Value) {
     let Some(to) = to.as_object_mut() else { return };
-    match from.get(name) {
-        Some(value) => to.insert(name.to_owned(), value.clone()),
-        None => to.remove(name),
-    };
+    place(name, from.get(name), to);
 }
 
 /// Copies a member of `metadata`, or removes it when the source has none.
 pub(crate) fn carry_meta(name: &str, from: &Value, to: &mut Value) {
-    match meta(from, name) {
-        Some(value) => meta_mut(to).insert(name.to_owned(), value.clone()),
-        None => meta_mut(to).remove(name),
-    };
+    place(name, meta(from, name), meta_mut(to));
+}
+
+/// Undoes all changes but those of the members named.
+pub(crate) fn restore(from: &Map<String, Value>, to: &mut Map<String, Value>, except: &[&str]) {
+    let changeable = |name: &str| except.contains(&name);
+    to.retain(|name, _| changeable(name) || from.contains_key(name));
+    for (name, value) in from.iter().filter(|(name, _)| !changeable(name)) {
+        place(name, Some(value), to);
+    }
+}
+
+/// Gives a member its value, or removes it. What is the same already is not copied: most of what a write may not
+/// change, it did not change.
+fn place(name: &str, value: Option<&Value>, to: &mut Map<String, Value>) {
+    match (value, to.get_mut(name)) {
+        (Some(value), Some(present)) if value == present => {}
+        (Some(value), Some(present)) => *present = value.clone(),
+        (Some(value), None) => {
+            to.insert(name.to_owned(), value.clone());
+        }
+        (None, Some(_)) => {
+            to.remove(name);
+        }
+        (None, None) => {}
+    }
 }
 
 /// `metadata.finalizers`.
@@ -79,16 +98,18 @@ pub(crate) fn same_content(left: &Value, right: &Value) -> bool {
     let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else {
         return false;
     };
-    let without_revision = |metadata: Option<&Value>| {
-        let mut metadata = metadata.and_then(Value::as_object).cloned().unwrap_or_default();
-        metadata.remove("resourceVersion");
-        metadata
-    };
+    fn without_revision(metadata: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        let members = metadata.as_object().into_iter().flatten();
+        members.filter(|(name, _)| *name != "resourceVersion")
+    }
     left.len() == right.len()
-        && left.iter().all(|(name, value)| match right.get(name) {
-            Some(other) if name == "metadata" => without_revision(Some(value)) == without_revision(Some(other)),
-            Some(other) => value == other,
-            None => false,
+        && left.iter().zip(right).all(|((name, value), (other_name, other))| {
+            name == other_name
+                && if name == "metadata" {
+                    without_revision(value).eq(without_revision(other))
+                } else {
+                    value == other
+                }
         })
 }
 
@@ -120,6 +141,18 @@ mod tests {
         assert!(!same_content(&left, &json!({"metadata": {"name": "b"}, "spec": 1})));
         assert!(!same_content(&left, &json!({"metadata": {"name": "a"}, "spec": 2})));
         assert!(!same_content(&left, &json!({"metadata": {"name": "a"}})));
+    }
+
+    #[test]
+    fn everything_but_the_exceptions_is_restored() {
+        let from = json!({"a": 1, "b": {"c": 2}, "status": 1});
+        let mut to = json!({"a": 2, "d": 3, "status": 2, "more": 4});
+        restore(
+            from.as_object().unwrap(),
+            to.as_object_mut().unwrap(),
+            &["status", "more"],
+        );
+        assert_eq!(to, json!({"a": 1, "b": {"c": 2}, "status": 2, "more": 4}));
     }
 
     #[test]

@@ -290,7 +290,7 @@ async fn one_seed_and_one_clock_give_the_same_bytes() {
         server.store().observe(move |commit| {
             seen.lock()
                 .expect("no panic before")
-                .push((commit.revision(), commit.object().json().clone()));
+                .push((commit.revision(), commit.object().json()));
         });
         let pods: Api<Pod> = Api::default_namespaced(client(&server));
         for _ in 0..3 {

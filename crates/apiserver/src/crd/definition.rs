@@ -41,11 +41,11 @@ impl Kind for Definition {
         self.0.prune(object)
     }
 
-    fn check_types(&self, object: &Value) -> Result<(), String> {
+    fn check_types(&self, object: &mut Value) -> Result<(), String> {
         self.0.check_types(object)
     }
 
-    fn strategic_merge(&self, object: &Value, patch: &Value) -> Result<Value, String> {
+    fn strategic_merge(&self, object: Value, patch: &Value) -> Result<Value, String> {
         self.0.strategic_merge(object, patch)
     }
 

@@ -20,7 +20,7 @@ use crate::kinds::selectable_values;
 use crate::ports::format_time;
 use crate::registry::{Served, Subresource, join_api_version};
 use crate::rest::{DeleteOptions, Deletion, decide_deletion};
-use crate::store::{Draft, Expect, Key, Object, Store};
+use crate::store::{Draft, Expect, Key, Object, Store, Texts};
 use crate::tree::{finalizers, is_deleting, meta_mut, meta_text};
 
 use kind::CustomKind;
@@ -209,7 +209,7 @@ fn release(core: &Core, definition: &Arc<Object>) {
 }
 
 fn commit(core: &Core, object: &Value, current: &Arc<Object>) {
-    let draft = Draft::new(object, Vec::new());
+    let draft = Draft::new(object, Texts::default());
     if core
         .store
         .put(DEFINITIONS, current.key(), Expect::Revision(current.revision()), draft)

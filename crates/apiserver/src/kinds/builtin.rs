@@ -159,11 +159,11 @@ impl Kind for Plain {
         (self.kind == "Namespace" && kept.contains(&name)).then(|| "this namespace may not be deleted".to_owned())
     }
 
-    fn strategic_merge(&self, object: &Value, patch: &Value) -> Result<Value, String> {
+    fn strategic_merge(&self, object: Value, patch: &Value) -> Result<Value, String> {
         let at = self
             .cursor()
             .ok_or("strategic merge patches are not supported for this kind")?;
-        strategic_merge(at, object.clone(), patch.clone()).map_err(|error| error.to_string())
+        strategic_merge(at, object, patch.clone()).map_err(|error| error.to_string())
     }
 
     fn prune(&self, object: &mut Value) -> Vec<String> {
@@ -172,11 +172,10 @@ impl Kind for Plain {
         prune(at, object, Root::Object)
     }
 
-    fn check_types(&self, object: &Value) -> Result<(), String> {
+    fn check_types(&self, object: &mut Value) -> Result<(), String> {
         let Some(at) = self.cursor() else { return Ok(()) };
-        let mut object = object.clone();
-        drop_nulls(at, &mut object);
-        decoding::first_problem(at, &self.kind, &object).map_or(Ok(()), Err)
+        drop_nulls(at, object);
+        decoding::first_problem(at, &self.kind, object).map_or(Ok(()), Err)
     }
 
     fn has_status(&self) -> bool {

@@ -15,12 +15,13 @@ mod quantity;
 mod service_ip;
 mod validation;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::store::Store;
+use crate::store::{Store, Texts};
 pub(crate) use builtin::Plain;
 use coppice_schema::{Cursor, FieldError};
 pub(crate) use service_ip::API_SERVER_ADDRESS;
@@ -98,8 +99,8 @@ pub(crate) trait Kind: Send + Sync {
         Vec::new()
     }
 
-    /// Complaints about values of the wrong type, before anything else is looked at.
-    fn check_types(&self, _object: &Value) -> Result<(), String> {
+    /// Complaints about values of the wrong type, before anything else is looked at. Drops nulls that mean nothing.
+    fn check_types(&self, _object: &mut Value) -> Result<(), String> {
         Ok(())
     }
 
@@ -152,15 +153,12 @@ pub(crate) trait Kind: Send + Sync {
 
     /// Whether the change counts in `metadata.generation`.
     fn counts_as_generation(&self, object: &Value, old: &Value) -> bool {
-        let content = |value: &Value| {
-            let mut content = value.as_object().cloned().unwrap_or_default();
-            content.remove("metadata");
-            if self.has_status() {
-                content.remove("status");
-            }
-            content
-        };
-        content(object) != content(old)
+        fn content(value: &Value, has_status: bool) -> impl Iterator<Item = (&String, &Value)> {
+            let members = value.as_object().into_iter().flatten();
+            members.filter(move |(name, _)| *name != "metadata" && !(has_status && *name == "status"))
+        }
+        let has_status = self.has_status();
+        !content(object, has_status).eq(content(old, has_status))
     }
 
     /// The grace period a deletion gets, if deletion of this object waits for anyone.
@@ -182,7 +180,7 @@ pub(crate) trait Kind: Send + Sync {
     }
 
     /// The state after a strategic merge patch.
-    fn strategic_merge(&self, _object: &Value, _patch: &Value) -> Result<Value, String> {
+    fn strategic_merge(&self, _object: Value, _patch: &Value) -> Result<Value, String> {
         Err("strategic merge patches are not supported for this kind".to_owned())
     }
 
@@ -246,28 +244,26 @@ pub(crate) struct ScalePaths {
 pub(crate) struct AdmissionRefusal(pub String);
 
 /// The values of an object's selectable fields.
-pub(crate) fn selectable_values(rules: &dyn Kind, object: &Value) -> Vec<(Box<str>, Box<str>)> {
-    rules
-        .selectable_fields()
-        .into_iter()
-        .map(|path| (path.into(), text_at(object, path).into()))
-        .collect()
+pub(crate) fn selectable_values(rules: &dyn Kind, object: &Value) -> Texts {
+    let paths = rules.selectable_fields();
+    let texts: Vec<_> = paths.iter().map(|path| text_at(object, path)).collect();
+    paths.into_iter().zip(texts.iter().map(|text| &**text)).collect()
 }
 
 /// The text at a dotted path; other scalars as text, nothing for what is absent.
-fn text_at(object: &Value, path: &str) -> String {
+fn text_at<'a>(object: &'a Value, path: &str) -> Cow<'a, str> {
     let mut value = object;
     for step in path.split('.') {
         match value.get(step) {
             Some(next) => value = next,
-            None => return String::new(),
+            None => return Cow::Borrowed(""),
         }
     }
     match value {
-        Value::String(text) => text.clone(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Number(number) => number.to_string(),
-        _ => String::new(),
+        Value::String(text) => text.into(),
+        Value::Bool(flag) => flag.to_string().into(),
+        Value::Number(number) => number.to_string().into(),
+        _ => Cow::Borrowed(""),
     }
 }
 

@@ -45,11 +45,7 @@ fn free(store: &Store) -> String {
         .all("services", "")
         .iter()
         .filter_map(|service| {
-            let fields = &service.facts().fields;
-            let address = fields
-                .iter()
-                .find(|(name, _)| &**name == "spec.clusterIP")
-                .map(|(_, value)| value)?;
+            let address = service.facts().fields.get("spec.clusterIP")?;
             address.parse::<Ipv4Addr>().ok().map(u32::from)
         })
         .collect();

@@ -37,19 +37,19 @@ impl Call {
             ));
         }
         self.check_namespace(meta_text(&object, "name"))?;
-        let generated = self.needs_name(&object);
-        for attempt in 0..NAME_TRIES {
+        if !self.needs_name(&object) {
+            return self.try_create(object, writer).await;
+        }
+        for attempt in 1..=NAME_TRIES {
             let mut object = object.clone();
-            if generated {
-                let prefix: String = meta_text(&object, "generateName")
-                    .chars()
-                    .take(NAME_PREFIX_LIMIT)
-                    .collect();
-                let name = format!("{prefix}{}", self.core.identities.suffix());
-                meta_mut(&mut object).insert("name".into(), json!(name));
-            }
+            let prefix: String = meta_text(&object, "generateName")
+                .chars()
+                .take(NAME_PREFIX_LIMIT)
+                .collect();
+            let name = format!("{prefix}{}", self.core.identities.suffix());
+            meta_mut(&mut object).insert("name".into(), json!(name));
             match self.try_create(object, writer).await {
-                Err(error) if generated && error.reason() == "AlreadyExists" && attempt + 1 < NAME_TRIES => {}
+                Err(error) if error.reason() == "AlreadyExists" && attempt < NAME_TRIES => {}
                 other => return other,
             }
         }

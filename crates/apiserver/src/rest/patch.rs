@@ -72,7 +72,7 @@ impl Call {
                 object = self
                     .served
                     .rules
-                    .strategic_merge(&object, patch)
+                    .strategic_merge(object, patch)
                     .map_err(ApiError::bad_request)?;
             }
         }

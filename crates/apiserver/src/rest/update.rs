@@ -11,7 +11,7 @@ use crate::managed::Writer;
 use crate::status::ApiError;
 use crate::store::{Draft, Expect, Key, Object};
 use crate::tree::{
-    carry, carry_meta, finalizers, generation, is_deleting, meta, meta_mut, meta_text, same_content, tidy_meta,
+    carry, carry_meta, finalizers, generation, is_deleting, meta, meta_mut, meta_text, restore, same_content, tidy_meta,
 };
 use coppice_schema::FieldError;
 
@@ -128,21 +128,18 @@ impl Call {
             Part::Main if rules.has_status() => carry("status", old, object),
             Part::Main | Part::Other(_) => {}
             Part::Status => {
-                let status = object.get("status").cloned();
-                let sent = object.clone();
-                *object = old.clone();
-                match status {
-                    Some(status) => object["status"] = status,
-                    None => {
-                        object.as_object_mut().map(|members| members.remove("status"));
-                    }
-                }
                 let kept: &[&str] = if rules.status_write_keeps_metadata() {
                     &["labels", "annotations", "finalizers", "managedFields"]
                 } else {
                     &["managedFields"]
                 };
-                kept.iter().for_each(|name| carry_meta(name, &sent, object));
+                if let (Some(old), Some(object)) = (old.as_object(), object.as_object_mut()) {
+                    restore(old, object, &["metadata", "status"]);
+                }
+                if let Some(old) = old.get("metadata").and_then(Value::as_object) {
+                    restore(old, meta_mut(object), kept);
+                    meta_mut(object).retain(|name, value| !(value.is_null() && kept.contains(&name.as_str())));
+                }
             }
         }
         rules.prepare_update(object, old, part);

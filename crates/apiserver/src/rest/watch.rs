@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use futures::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::list::partial;
 use super::query::revision;
@@ -63,8 +64,8 @@ impl Call {
             watch,
             shaper,
             lines,
-            deadline: now + timeout,
-            next_bookmark: now + BOOKMARK_INTERVAL,
+            deadline: Box::pin(sleep_until(now + timeout)),
+            next_bookmark: Box::pin(sleep_until(now + BOOKMARK_INTERVAL)),
             ended: false,
         };
         let events = stream::unfold(state, |mut state| async move {
@@ -160,8 +161,9 @@ struct Running {
     watch: Watch,
     shaper: Shaper,
     lines: VecDeque<Bytes>,
-    deadline: Instant,
-    next_bookmark: Instant,
+    // Kept between events: a timer that is made anew for each of them costs more than the event.
+    deadline: Pin<Box<Sleep>>,
+    next_bookmark: Pin<Box<Sleep>>,
     ended: bool,
 }
 
@@ -177,10 +179,11 @@ impl Running {
             }
             tokio::select! {
                 biased;
-                () = tokio::time::sleep_until(self.deadline) => return None,
+                () = &mut self.deadline => return None,
                 deliveries = self.watch.next() => self.take(deliveries),
-                () = tokio::time::sleep_until(self.next_bookmark), if self.call.options.allow_watch_bookmarks => {
-                    self.next_bookmark += BOOKMARK_INTERVAL;
+                () = &mut self.next_bookmark, if self.call.options.allow_watch_bookmarks => {
+                    let next = self.next_bookmark.deadline() + BOOKMARK_INTERVAL;
+                    self.next_bookmark.as_mut().reset(next);
                     return Some(self.call.bookmark(self.watch.position(), false));
                 }
             }

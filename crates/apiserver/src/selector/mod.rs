@@ -41,22 +41,13 @@ impl Selection {
         if !self.namespace.is_empty() && *self.namespace != *object.key().namespace() {
             return false;
         }
-        self.labels.matches(|key| {
-            let labels = &object.facts().labels;
-            labels
-                .binary_search_by(|(name, _)| (**name).cmp(key))
-                .ok()
-                .map(|index| &*labels[index].1)
-        }) && self.fields.matches(|field| match field {
-            "metadata.name" => object.key().name(),
-            "metadata.namespace" => object.key().namespace(),
-            _ => object
-                .facts()
-                .fields
-                .iter()
-                .find(|(name, _)| **name == *field)
-                .map_or("", |(_, value)| value),
-        })
+        let facts = object.facts();
+        self.labels.matches(|key| facts.labels.get(key))
+            && self.fields.matches(|field| match field {
+                "metadata.name" => object.key().name(),
+                "metadata.namespace" => object.key().namespace(),
+                _ => facts.fields.get(field).unwrap_or_default(),
+            })
     }
 
     /// Whether nothing beyond the namespace is asked for.

@@ -1,6 +1,7 @@
 //! Committed changes and the bounded ring that remembers the last of them.
 //!
-//! A change is serialised for watchers at most once per event type, however many watchers there are. The ring is the
+//! A change is serialised for watchers at most once per event type, however many watchers there are, and for those who
+//! watched before, the line is the stored object itself. The ring is the
 //! only buffer between writers and watchers: a reader whose position has left the ring is told so (410) and lists again.
 
 use std::collections::VecDeque;
@@ -8,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::object::Object;
+use super::object::{Object, frame};
 
 /// What a committed write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,21 +107,13 @@ impl Commit {
 
     /// The watch event as one line of JSON, made once and shared.
     pub fn frame(&self, event: EventType) -> Bytes {
-        self.frames[event as usize]
-            .get_or_init(|| frame(event.as_str(), self.shown(event).json()))
-            .clone()
+        let shown = self.shown(event);
+        shown.frame(event).unwrap_or_else(|| {
+            self.frames[event as usize]
+                .get_or_init(|| frame(event.as_str(), shown.json_text()))
+                .clone()
+        })
     }
-}
-
-/// A watch event as one line of JSON.
-pub fn frame(event: &str, object: &[u8]) -> Bytes {
-    let mut line = Vec::with_capacity(object.len() + 40);
-    line.extend_from_slice(b"{\"type\":\"");
-    line.extend_from_slice(event.as_bytes());
-    line.extend_from_slice(b"\",\"object\":");
-    line.extend_from_slice(object);
-    line.extend_from_slice(b"}\n");
-    line.into()
 }
 
 /// The last commits of one resource, oldest first.

@@ -10,6 +10,7 @@ mod object;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -17,9 +18,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub use history::{Change, Commit, EventType, frame};
-pub use object::{Draft, Facts, Key, Object};
+pub use history::{Change, Commit, EventType};
+pub use object::{Draft, Facts, Key, Object, frame};
 pub use snapshot::{ListError, Page, PageRequest};
+pub use texts::Texts;
 pub use watch::{Delivery, StartFrom, Watch, WatchError};
 
 use history::Ring;
@@ -142,12 +144,12 @@ impl Store {
         let mut inner = self.inner.lock();
         let previous = inner.check(resource, key, expect)?;
         inner.revision += 1;
-        let object = Arc::new(draft.stamp(key.clone(), inner.revision));
-        let change = if previous.is_some() {
-            Change::Updated
+        let (change, event) = if previous.is_some() {
+            (Change::Updated, EventType::Modified)
         } else {
-            Change::Created
+            (Change::Created, EventType::Added)
         };
+        let object = Arc::new(draft.stamp(key.clone(), inner.revision, event));
         inner.commit(resource, change, object.clone(), previous);
         Ok(object)
     }

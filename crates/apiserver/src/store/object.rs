@@ -1,7 +1,7 @@
 //! Stored objects: immutable, shared, already serialised.
 //!
-//! An object is kept as the JSON bytes that lists and watches send, plus the few facts that selecting needs (labels,
-//! selectable fields). A parsed tree of a pod is about ten times the size of its JSON, so none is kept; whoever wants
+//! An object is kept as the JSON bytes that lists and watches send, inside the line that most watchers get, plus the few
+//! facts that selecting needs (labels, selectable fields). A parsed tree of a pod is about ten times the size of its JSON, so none is kept; whoever wants
 //! to look inside parses again. The revision is part of the bytes but is known only at commit, so a [`Draft`] is
 //! serialised before the lock is taken and the commit only splices the number in.
 
@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+
+use super::history::EventType;
+use super::texts::Texts;
 
 /// The place of an object within its resource: `namespace/name`, or `name` for cluster-scoped resources.
 ///
@@ -57,10 +60,10 @@ impl std::fmt::Display for Key {
 /// The facts of an object that selectors ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Labels, sorted by key.
-    pub labels: Vec<(Box<str>, Box<str>)>,
+    /// Labels.
+    pub labels: Texts,
     /// Selectable fields beside `metadata.name` and `metadata.namespace`, as the kind defines them.
-    pub fields: Vec<(Box<str>, Box<str>)>,
+    pub fields: Texts,
     /// `metadata.uid`.
     pub uid: Box<str>,
 }
@@ -75,19 +78,17 @@ pub struct Draft {
 
 impl Draft {
     /// Serialises `object`, whose `metadata.resourceVersion` will be replaced. `fields` are its selectable fields.
-    pub fn new(object: &Value, fields: Vec<(Box<str>, Box<str>)>) -> Self {
+    pub fn new(object: &Value, fields: Texts) -> Self {
         let metadata = object.get("metadata");
         let text = |name: &str| metadata.and_then(|metadata| metadata.get(name)).and_then(Value::as_str);
-        let mut labels: Vec<(Box<str>, Box<str>)> = metadata
+        let labels = metadata
             .and_then(|metadata| metadata.get("labels"))
             .and_then(Value::as_object)
             .into_iter()
             .flatten()
-            .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
-            .collect();
-        labels.sort();
+            .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
         let facts = Facts {
-            labels,
+            labels: labels.collect(),
             fields,
             uid: text("uid").unwrap_or_default().into(),
         };
@@ -95,21 +96,48 @@ impl Draft {
         Self { before, after, facts }
     }
 
-    pub(super) fn stamp(self, key: Key, revision: u64) -> Object {
+    /// The object as of `revision`, inside the line that tells most watchers of it.
+    pub(super) fn stamp(self, key: Key, revision: u64, event: EventType) -> Object {
         let digits = revision.to_string();
-        let mut json = Vec::with_capacity(self.before.len() + digits.len() + self.after.len());
-        json.extend_from_slice(&self.before);
-        json.extend_from_slice(digits.as_bytes());
-        json.extend_from_slice(&self.after);
-        let revision_at = self.before.len()..self.before.len() + digits.len();
+        let json = self.before.len() + digits.len() + self.after.len();
+        let around = LINE_START.len() + event.as_str().len() + LINE_MIDDLE.len() + LINE_END.len();
+        let mut line = Vec::with_capacity(around + json);
+        begin_line(&mut line, event.as_str());
+        let start = line.len();
+        line.extend_from_slice(&self.before);
+        let revision_at = line.len() - start..line.len() - start + digits.len();
+        line.extend_from_slice(digits.as_bytes());
+        line.extend_from_slice(&self.after);
+        line.extend_from_slice(LINE_END);
         Object {
             key,
             revision,
             facts: self.facts,
-            json: json.into(),
+            line: line.into(),
+            event,
+            start,
             revision_at,
         }
     }
+}
+
+const LINE_START: &[u8] = b"{\"type\":\"";
+const LINE_MIDDLE: &[u8] = b"\",\"object\":";
+const LINE_END: &[u8] = b"}\n";
+
+fn begin_line(line: &mut Vec<u8>, event: &str) {
+    line.extend_from_slice(LINE_START);
+    line.extend_from_slice(event.as_bytes());
+    line.extend_from_slice(LINE_MIDDLE);
+}
+
+/// A watch event as one line of JSON.
+pub fn frame(event: &str, object: &[u8]) -> Bytes {
+    let mut line = Vec::with_capacity(object.len() + 40);
+    begin_line(&mut line, event);
+    line.extend_from_slice(object);
+    line.extend_from_slice(LINE_END);
+    line.into()
 }
 
 /// A committed state of an object.
@@ -118,7 +146,9 @@ pub struct Object {
     key: Key,
     revision: u64,
     facts: Facts,
-    json: Bytes,
+    line: Bytes,
+    event: EventType,
+    start: usize,
     revision_at: Range<usize>,
 }
 
@@ -144,23 +174,35 @@ impl Object {
     }
 
     /// The object as JSON, shared.
-    pub fn json(&self) -> &Bytes {
-        &self.json
+    pub fn json(&self) -> Bytes {
+        self.line.slice(self.start..self.line.len() - LINE_END.len())
+    }
+
+    /// The object as JSON, borrowed.
+    pub fn json_text(&self) -> &[u8] {
+        &self.line[self.start..self.line.len() - LINE_END.len()]
+    }
+
+    /// The watch event of that type about this state, when it is the one that the commit of this state causes for whoever
+    /// watched before.
+    pub(super) fn frame(&self, event: EventType) -> Option<Bytes> {
+        (self.event == event).then(|| self.line.clone())
     }
 
     /// The object as a tree.
     pub fn value(&self) -> Value {
-        serde_json::from_slice(&self.json).expect("the store only holds JSON that it serialised itself")
+        serde_json::from_slice(self.json_text()).expect("the store only holds JSON that it serialised itself")
     }
 
     /// The same state under another revision, as a DELETED event shows it.
     pub(super) fn restamped(&self, revision: u64) -> Self {
+        let json = self.json_text();
         let draft = Draft {
-            before: self.json[..self.revision_at.start].to_vec(),
-            after: self.json[self.revision_at.end..].to_vec(),
+            before: json[..self.revision_at.start].to_vec(),
+            after: json[self.revision_at.end..].to_vec(),
             facts: self.facts.clone(),
         };
-        draft.stamp(self.key.clone(), revision)
+        draft.stamp(self.key.clone(), revision, EventType::Deleted)
     }
 }
 
@@ -212,12 +254,15 @@ mod tests {
     fn the_revision_is_spliced_into_the_json() {
         let object = json!({"kind": "Pod", "apiVersion": "v1", "spec": {"resourceVersion": "x"},
             "metadata": {"name": "a", "uid": "u", "resourceVersion": "old", "labels": {"b": "2", "a": "1"}}});
-        let stored = Draft::new(&object, Vec::new()).stamp(Key::new("ns", "a"), 42);
+        let stored = Draft::new(&object, Texts::default()).stamp(Key::new("ns", "a"), 42, EventType::Added);
         let mut expected = object;
         expected["metadata"]["resourceVersion"] = json!("42");
         assert_eq!(stored.value(), expected);
         assert_eq!(stored.uid(), "u");
-        assert_eq!(stored.facts().labels[0], ("a".into(), "1".into()));
+        assert_eq!(stored.facts().labels.get("a"), Some("1"));
+        let line = stored.frame(EventType::Added).unwrap();
+        assert_eq!(line, frame("ADDED", &stored.json()));
+        assert_eq!(stored.frame(EventType::Modified), None);
         expected["metadata"]["resourceVersion"] = json!("1000");
         assert_eq!(stored.restamped(1000).value(), expected);
     }

@@ -8,7 +8,7 @@ const PODS: &str = "pods";
 
 fn draft(name: &str, team: &str) -> Draft {
     let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"team": team}}});
-    Draft::new(&object, Vec::new())
+    Draft::new(&object, Texts::default())
 }
 
 fn put(store: &Store, name: &str, team: &str) -> u64 {
@@ -84,7 +84,8 @@ fn pages_show_the_state_of_their_revision() {
     };
     let second = store.list(PODS, &Selection::everything(), &rest).unwrap();
     assert_eq!(names(&second), ["c", "d"]);
-    assert_eq!(&*second.objects[1].facts().labels[0].1, "x");
+    let (_, label) = second.objects[1].facts().labels.iter().next().unwrap();
+    assert_eq!(label, "x");
     store.compact(store.revision());
     let expired = store.list(PODS, &Selection::everything(), &rest).unwrap_err();
     assert_eq!(expired, ListError::Expired(first.revision));
