@@ -5,22 +5,25 @@ use std::path::Path;
 use super::Options;
 use super::certificates::Certificates;
 
-pub(super) fn etcd(data: &Path, client_port: u16, peer_port: u16) -> Vec<String> {
+pub(super) fn etcd(data: &Path, client_port: u16, peer_port: u16, options: &Options) -> Vec<String> {
     let client = format!("http://127.0.0.1:{client_port}");
     let peer = format!("http://127.0.0.1:{peer_port}");
-    vec![
+    let mut flags = vec![
         format!("--data-dir={}", data.join("etcd").display()),
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=default={peer}"),
-        // The data need not outlive the test, so no write has to reach the disk before it is acknowledged.
-        "--unsafe-no-fsync=true".to_owned(),
         "--quota-backend-bytes=2147483648".to_owned(),
         "--snapshot-count=100000".to_owned(),
         "--log-level=warn".to_owned(),
-    ]
+    ];
+    if !options.flush_to_disk {
+        // The data need not outlive the test, so no write has to reach the disk before it is acknowledged.
+        flags.push("--unsafe-no-fsync=true".to_owned());
+    }
+    flags
 }
 
 pub(super) fn api_server(

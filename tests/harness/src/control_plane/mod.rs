@@ -3,7 +3,7 @@
 //! removed when the [`ControlPlane`] is dropped, also while a panic unwinds; should the test process be killed, a guard
 //! process does it (see `guard`). Programs come from the directory named by `KUBEBUILDER_ASSETS` and nowhere else.
 //!
-//! etcd listens without encryption on loopback and does not flush to disk: this is for tests only.
+//! etcd listens without encryption on loopback and, unless asked to, does not flush to disk: this is for tests only.
 
 mod assets;
 mod certificates;
@@ -108,6 +108,8 @@ pub struct Options {
     pub controller_manager: bool,
     /// Run kube-scheduler.
     pub scheduler: bool,
+    /// Let etcd flush every write to disk before it acknowledges it, as it does by default; for measurements.
+    pub flush_to_disk: bool,
     /// Further flags for kube-apiserver, such as `--audit-log-path=...`; a repeated flag replaces the launcher's.
     pub api_server_flags: Vec<String>,
     /// Further flags for kube-controller-manager.
@@ -121,7 +123,7 @@ pub struct ControlPlane {
     // Order matters: fields drop from the top, so clients of the API server end before it, and etcd after it.
     _followers: Vec<Program>,
     api_server: Mutex<Option<Program>>,
-    _etcd: Program,
+    etcd: Program,
     api_server_path: PathBuf,
     api_server_arguments: Vec<String>,
     guard: Guard,
@@ -167,7 +169,7 @@ impl ControlPlane {
         let ports = free_ports::<5>()?;
         let [etcd_port, peer_port, api_port, manager_port, scheduler_port] = ports;
 
-        let etcd_arguments = flags::etcd(data, etcd_port, peer_port);
+        let etcd_arguments = flags::etcd(data, etcd_port, peer_port, options);
         let mut etcd = Program::spawn("etcd", &assets.program("etcd")?, &etcd_arguments, &[], data, &guard)?;
         let etcd_client = probe_client(&format!("http://127.0.0.1:{etcd_port}"))?;
         etcd.wait_ready(|| probe(&etcd_client, "/health")).await?;
@@ -212,7 +214,7 @@ impl ControlPlane {
         Ok(Self {
             _followers: followers,
             api_server: Mutex::new(Some(api_server)),
-            _etcd: etcd,
+            etcd,
             api_server_path,
             api_server_arguments,
             guard,
@@ -247,6 +249,12 @@ impl ControlPlane {
     /// What it was started with.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// The process ids of etcd and of the API server (while it runs), for measurements.
+    pub fn processes(&self) -> Vec<u32> {
+        let api_server = self.api_server().as_ref().map(Program::id);
+        std::iter::once(self.etcd.id()).chain(api_server).collect()
     }
 
     /// Starts a further program, such as the operator under test, with `KUBECONFIG` set to this control plane. Its log is

@@ -68,6 +68,11 @@ impl Program {
         })
     }
 
+    /// The id of the process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until `probe` succeeds. Ends early, with the end of the log, when the program exits.
     pub(super) async fn wait_ready<Probe, Answer>(&mut self, mut probe: Probe) -> Result<(), ControlPlaneError>
     where
