@@ -5,6 +5,7 @@ mod client;
 mod crds;
 mod demo;
 mod embedded;
+mod explain;
 mod gather;
 mod get;
 mod initc;
@@ -52,6 +53,8 @@ enum Command {
     Crds(crds::Crds),
     /// Check manifests as admission would, without a cluster
     Lint(lint::Lint),
+    /// Say where the pods of a gang are, or why they are not placed and what would help
+    Explain(explain::Explain),
     /// Run the operator on the cluster of the current kubeconfig, or in a pod
     Operator(operator::Operator),
     /// Run the gang scheduler on the cluster of the current kubeconfig, or in a pod
@@ -83,6 +86,7 @@ async fn main() -> ExitCode {
         Command::Plan(plan) => plan.run().await,
         Command::Crds(crds) => crds.run().await,
         Command::Lint(lint) => lint.run(),
+        Command::Explain(explain) => explain.run().await,
         Command::Operator(operator) => operator.run().await,
         Command::Scheduler(scheduler) => scheduler.run().await,
         Command::Initc(initc) => initc.run().await,

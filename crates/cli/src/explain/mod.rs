@@ -1,0 +1,70 @@
+//! `coppice explain`: where the pods of a gang are, or why they are not placed and what would help.
+//!
+//! Reads a cluster or a snapshot of one, asks the scheduler's own model and engine, and prints. Never writes to a cluster.
+
+mod model;
+mod objects;
+mod report;
+mod text;
+mod what_if;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::client::Cluster;
+use objects::Snapshot;
+
+/// Say where the pods of a gang are, or why they are not placed and what would help.
+///
+/// Works on any cluster of a kubeconfig, on one that `coppice up` started, and offline on a snapshot:
+/// kubectl get nodes,pods,podgangs,podcliquesets,clustertopologybindings,priorityclasses -A -o yaml
+#[derive(Args)]
+pub(crate) struct Explain {
+    /// What to explain: podgang/NAME, pcs/NAME or pod/NAME, or just a name
+    #[arg(value_name = "TARGET", required = true, num_args = 1..=2)]
+    target: Vec<String>,
+    /// The namespace of the target
+    #[arg(short, long, default_value = "default", value_name = "NAME")]
+    namespace: String,
+    #[command(flatten)]
+    cluster: Cluster,
+    /// Read objects from this file (or - for standard input) instead of a cluster
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
+    snapshot: Option<PathBuf>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text, value_name = "FORM")]
+    output: Output,
+    /// Assume a change and explain what would be then; may be repeated:
+    /// tolerate=KEY[=VALUE]:EFFECT, uncordon=NODE, ready=NODE, drop-selector=KEY, drop-affinity, drop-ports,
+    /// drop-anti-affinity, prefer=KEY, evict=GANG, add-nodes=COUNT:LIKE
+    #[arg(long, value_name = "CHANGE")]
+    what_if: Vec<String>,
+}
+
+/// How to print an explanation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    Text,
+    Json,
+    Yaml,
+}
+
+impl Explain {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        let snapshot = match &self.snapshot {
+            Some(file) => Snapshot::read(file)?,
+            None => Snapshot::fetch(&self.cluster).await?,
+        };
+        let target = model::Target::parse(&self.target, &self.namespace)?;
+        let report = report::explain(&snapshot, &target, &self.what_if)?;
+        match self.output {
+            Output::Text => print!("{}", text::render(&report)),
+            Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+            Output::Yaml => print!("{}", serde_saphyr::to_string(&serde_json::to_value(&report)?)?),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
