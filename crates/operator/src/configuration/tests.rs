@@ -80,6 +80,7 @@ scheduler: {profiles: [{name: kai-scheduler}], defaultProfileName: kai-scheduler
     let default = serde_json::to_value(Configuration::default()).unwrap();
     let mut same = Vec::new();
     differences(&given, &default, "", &mut same);
+    same.sort_unstable();
     assert_eq!(
         same,
         [
