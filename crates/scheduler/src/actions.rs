@@ -27,7 +27,7 @@ use crate::world::World;
 pub const PLACED: &str = "Placed";
 /// How often a binding whose fate is not known is looked at.
 const TRIES: u32 = 5;
-/// How long a gang waits whose plan could not be stored.
+/// How long a gang waits after a write that failed and is not repeated here.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Carries out decisions.
@@ -58,12 +58,17 @@ impl Actions {
             return all();
         }
         let results = join_all(commit.bindings.iter().map(|bind| self.bind(bind))).await;
-        let mut failed = Vec::new();
+        let (mut failed, mut refused) = (Vec::new(), false);
         for (bind, result) in commit.bindings.iter().zip(results) {
             if let Err(error) = result {
                 warn!(pod = %bind.pod.key, node = bind.node, %error, "the pod was not bound");
                 failed.push(bind.pod.key.clone());
+                refused |= matches!(error, WriteError::Fenced(_) | WriteError::Forbidden { .. });
             }
+        }
+        if refused {
+            // We may not: whoever asks again at once gets the same answer.
+            tokio::time::sleep(PAUSE).await;
         }
         if failed.is_empty() {
             let count = commit.bindings.len();
@@ -174,7 +179,10 @@ impl Actions {
             .await
         {
             Ok(()) | Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {}
-            Err(error) => warn!(pod = %pod.key, %error, "the pod was not deleted"),
+            Err(error) => {
+                warn!(pod = %pod.key, %error, "the pod was not deleted");
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
 

@@ -1,28 +1,73 @@
 //! The gang scheduler under test, in this process. A scenario may restart it, and may let it die between two bindings:
-//! from then on none of its calls reaches the API server, as if its process were gone.
+//! from then on none of its calls reaches the API server, as if its process were gone. Its successor takes over by the
+//! lease, and the old one may come back to a world in which it no longer leads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use coppice_crds::{InstallOptions, install};
+use coppice_runtime::clock::SystemClock;
 use coppice_runtime::layers::{self, Call, Fault};
+use coppice_runtime::lease::{self, Elector, Leadership};
 use coppice_scheduler::engine::Settings;
 use coppice_scheduler::{Options, Scheduler};
 use jiff::SignedDuration;
 use kube::Client;
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::environment::EnvironmentError;
 
 /// More bindings than any scenario asks for.
 const UNLIMITED: i64 = i64::MAX;
 
-/// The scheduler in this process.
+/// One process: a scheduler and its candidacy for the lease.
+struct Incarnation {
+    scheduler: Scheduler,
+    /// Bindings until it dies.
+    left: Arc<AtomicI64>,
+    stop: CancellationToken,
+    election: JoinHandle<()>,
+}
+
+impl Incarnation {
+    /// Starts one; returns when it leads.
+    async fn start(client: &Client, number: usize) -> Self {
+        let left = Arc::new(AtomicI64::new(UNLIMITED));
+        let client = mortal(client, left.clone());
+        let lease = lease::Options {
+            lease_duration: Duration::from_secs(4),
+            renew_deadline: Duration::from_secs(3),
+            retry_period: Duration::from_millis(500),
+            ..lease::Options::new("default", "coppice-scheduler", &format!("scheduler-{number}"))
+        };
+        let elector = Elector::new(client.clone(), lease, Arc::new(SystemClock)).expect("the times fit each other");
+        let stop = CancellationToken::new();
+        let options = options(elector.leadership());
+        let election = tokio::spawn(elector.run(stop.clone()));
+        let scheduler = Scheduler::start(client, options).await;
+        Self {
+            scheduler,
+            left,
+            stop,
+            election,
+        }
+    }
+
+    async fn stop(self) {
+        self.scheduler.stop().await;
+        self.stop.cancel();
+        // An elector that panicked has said so.
+        let _ = self.election.await;
+    }
+}
+
+/// The schedulers in this process: the last one leads.
 pub struct InProcessScheduler {
     client: Client,
-    /// Bindings until it dies.
-    left: Mutex<Arc<AtomicI64>>,
-    running: Mutex<Option<Scheduler>>,
+    running: Mutex<Vec<Incarnation>>,
 }
 
 impl InProcessScheduler {
@@ -31,52 +76,51 @@ impl InProcessScheduler {
         install(client.clone(), &InstallOptions::default(), |_| {})
             .await
             .map_err(|error| EnvironmentError::Scheduler(error.to_string()))?;
-        let left = Arc::new(AtomicI64::new(UNLIMITED));
-        let running = Scheduler::start(mortal(&client, left.clone()), options()).await;
+        let first = Incarnation::start(&client, 0).await;
         Ok(Self {
             client,
-            left: Mutex::new(left),
-            running: Mutex::new(Some(running)),
+            running: Mutex::new(vec![first]),
         })
     }
 
     /// Lets it die once it has bound so many more pods.
     pub async fn kill(&self, after_bindings: u32) {
-        self.left
-            .lock()
-            .await
-            .store(i64::from(after_bindings), Ordering::SeqCst);
+        if let Some(last) = self.running.lock().await.last() {
+            last.left.store(i64::from(after_bindings), Ordering::SeqCst);
+        }
     }
 
-    /// Stops it and starts another one that knows nothing of its predecessor.
+    /// Cuts the one that leads off, waits until another one, which knows nothing of its predecessor, has taken the lease
+    /// over, and lets the old one come back: from then on both run, and only the lease keeps them apart.
     pub async fn restart(&self) {
         let mut running = self.running.lock().await;
-        let left = Arc::new(AtomicI64::new(UNLIMITED));
-        // The old one gets nothing done any more, not even while it ends.
-        let old = std::mem::replace(&mut *self.left.lock().await, left.clone());
-        old.store(0, Ordering::SeqCst);
-        if let Some(scheduler) = running.take() {
-            scheduler.stop().await;
+        if let Some(old) = running.last() {
+            old.left.store(0, Ordering::SeqCst);
         }
-        *running = Some(Scheduler::start(mortal(&self.client, left), options()).await);
+        let new = Incarnation::start(&self.client, running.len()).await;
+        if let Some(old) = running.last() {
+            old.left.store(UNLIMITED, Ordering::SeqCst);
+        }
+        running.push(new);
     }
 
-    /// Stops it.
+    /// Stops all of them.
     pub async fn stop(&self) {
-        if let Some(scheduler) = self.running.lock().await.take() {
-            scheduler.stop().await;
+        for incarnation in self.running.lock().await.drain(..) {
+            incarnation.stop().await;
         }
     }
 }
 
 /// Gangs that were bound in part are released soon: nobody waits half a minute for that in a test.
-fn options() -> Options {
+fn options(leadership: Leadership) -> Options {
     let settings = Settings {
         release: SignedDuration::from_secs(2),
         ..Settings::default()
     };
     Options {
         settings,
+        leadership,
         ..Options::default()
     }
 }
