@@ -9,7 +9,7 @@ use coppice_core::command::Command;
 use coppice_core::context::SetContext;
 use coppice_core::facts::SetFacts;
 use coppice_core::objects::template_objects;
-use coppice_core::replica::{ReplicaSummary, plan_replica};
+use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::report::{self, Failure, Subject};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
 use coppice_core::settings::{Settings, TopologyLevels};
@@ -192,7 +192,10 @@ impl Controller {
         let (plan, seen) = {
             let moment = self.world.cache.moment();
             let Some(set) = self.world.set(&moment, key) else {
-                return Planned::default();
+                return Planned {
+                    stages: plan_abandoned(&self.world.replica(&moment, key, index)).stages,
+                    ..Planned::default()
+                };
             };
             let (revisions, _, _) = self.world.of_set(&moment, key);
             let mut snapshot = self.world.replica(&moment, key, index);

@@ -130,6 +130,13 @@ impl Operator {
         self.queue.wait_idle().await;
     }
 
+    /// Ends it at once, as a crash would: no running work ends, no answer is awaited.
+    pub fn abort(self) {
+        self.worker.abort();
+        self.others.iter().for_each(JoinHandle::abort);
+        self.stop.cancel();
+    }
+
     /// Stops, and lets running work end. Returns what was done.
     pub async fn stop(self) -> Summary {
         self.stop.cancel();

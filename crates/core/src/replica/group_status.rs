@@ -121,18 +121,29 @@ fn write(
     }
     let flipped = conditions::is_true(&before.conditions, BREACHED) != counts.breached;
     let settled = counts.available == layout.copies;
+    let target = |status: &PodCliqueScalingGroupStatus| {
+        let progress = status.update_progress.as_ref();
+        progress.map(|progress| progress.pod_clique_set_generation_hash.clone())
+    };
+    let begun = target(&before) != target(&status);
     let news = before.last_errors != status.last_errors;
-    let urgency = if flipped || settled || news {
+    let urgency = if flipped || settled || begun || news {
         Urgency::Now
     } else {
         Urgency::Settling
     };
     if let Some(patch) = status_patch(stored.status.as_ref(), &status) {
-        draft.statuses.push(Command::Status {
+        let command = Command::Status {
             target: target_of(Kind::PodCliqueScalingGroup, &stored.metadata),
             patch,
             urgency,
-        });
+        };
+        // That an update has begun is written before pods go: whoever takes over half-way must know of it.
+        if begun {
+            draft.gangs.push(command);
+        } else {
+            draft.statuses.push(command);
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub(crate) use children::template_patch as children_template_patch;
 pub use clique_state::CliqueState;
+pub use teardown::plan_abandoned;
 
 use crate::command::{Command, Target};
 use crate::context::SetContext;

@@ -65,6 +65,24 @@ pub(crate) fn plan(_context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Rep
     })
 }
 
+/// Lets go of what somebody else deletes while there is no set: the set went before it was ours to hold, and its
+/// children went after it. Deletes nothing on its own account but the pods and members of what is being deleted.
+pub fn plan_abandoned(snapshot: &ReplicaSnapshot) -> ReplicaPlan {
+    let deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
+    let mut draft = Draft::default();
+    for stored in snapshot.cliques.values() {
+        let groups = snapshot.groups.values().filter(|group| deleted(&group.metadata));
+        let mut owners = groups.filter(|group| owned_by(&stored.metadata, &group.metadata));
+        if deleted(&stored.metadata) || owners.next().is_some() {
+            clique(stored, snapshot, &mut draft);
+        }
+    }
+    for stored in snapshot.groups.values().filter(|group| deleted(&group.metadata)) {
+        group(stored, snapshot, &mut draft);
+    }
+    draft.finish(ReplicaSummary::default())
+}
+
 /// Takes down one clique that is no longer wanted, or goes on where somebody else began.
 pub(crate) fn clique(stored: &PodClique, snapshot: &ReplicaSnapshot, draft: &mut Draft) {
     let uid = stored.metadata.uid.as_deref().unwrap_or_default();

@@ -64,7 +64,8 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     }
     let mut first = Vec::new();
     let finalizers = set.metadata.finalizers.clone().unwrap_or_default();
-    if !finalizers.iter().any(|name| name == finalizers::POD_CLIQUE_SET) {
+    let held = finalizers.iter().any(|name| name == finalizers::POD_CLIQUE_SET);
+    if !held {
         let with_ours: Vec<&str> = finalizers
             .iter()
             .map(String::as_str)
@@ -85,7 +86,9 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     progress::advance(context, snapshot, &acceptance, now, &mut after);
     status::count(context, snapshot, &missing, now, &mut after);
     let mut second = Vec::new();
-    if let Some(patch) = status_patch(set.status.as_ref(), &after) {
+    // The finalizer's patch moves the version on, so a status in the same plan would be refused: the next plan writes it.
+    let changed = status_patch(set.status.as_ref(), &after).filter(|_| held);
+    if let Some(patch) = changed {
         let decided = before.current_generation_hash != after.current_generation_hash
             || before
                 .update_progress
@@ -116,7 +119,6 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
                 message,
             });
         }
-        // The finalizer's patch moves the version on, so the status would be refused if it went out beside it.
         second.push(Command::Status { target, patch, urgency });
     }
     plan.stages = vec![first, second];

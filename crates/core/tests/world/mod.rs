@@ -2,6 +2,8 @@
 //! and become ready when told. No client, no clock but the one it is given.
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
+pub(crate) mod history;
+mod oracle;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +13,7 @@ use coppice_api::names::labels;
 use coppice_api::types::PodCliqueSet;
 use coppice_core::command::{Command, Kind, Target};
 use coppice_core::context::SetContext;
-use coppice_core::replica::{ReplicaSummary, plan_replica};
+use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::Settings;
 use coppice_core::snapshot::{PodFacts, ReplicaSnapshot};
@@ -35,12 +37,19 @@ pub(crate) struct World {
     pub(crate) loading: bool,
     /// ResourceClaimTemplates by namespace and name.
     pub(crate) claim_templates: BTreeMap<(String, String), Value>,
+    /// What happens to the next commands, the last one first.
+    pub(crate) troubles: Vec<history::Trouble>,
+    /// The newest generation that each object's status has spoken of, by uid.
+    pub(crate) observed: BTreeMap<String, i64>,
     version: u64,
 }
 
 impl World {
     pub(crate) fn new(set: &str) -> Self {
-        let mut object: Value = serde_saphyr::from_str(set).expect("valid YAML");
+        Self::with(serde_saphyr::from_str(set).expect("valid YAML"))
+    }
+
+    pub(crate) fn with(mut object: Value) -> Self {
         object["apiVersion"] = "grove.io/v1alpha1".into();
         object["kind"] = "PodCliqueSet".into();
         object["metadata"]["namespace"] = "test".into();
@@ -53,6 +62,8 @@ impl World {
             capacity: None,
             loading: false,
             claim_templates: BTreeMap::new(),
+            troubles: Vec::new(),
+            observed: BTreeMap::new(),
             version: 0,
         };
         world.create(object);
@@ -200,7 +211,13 @@ impl World {
 
     /// Plans everything once and carries it out. Returns the number of commands that change something.
     pub(crate) fn step(&mut self) -> usize {
-        let Some(set) = self.set() else { return 0 };
+        let Some(set) = self.set() else {
+            let indices = self.replica_indices(0);
+            return indices
+                .into_iter()
+                .map(|index| self.carry_out_plan(&plan_abandoned(&self.snapshot(index)).stages))
+                .sum();
+        };
         let settings = self.settings.clone();
         let mut context = SetContext::new(&set, &settings, None);
         context.claim_templates = self.claim_templates.clone();
@@ -211,7 +228,7 @@ impl World {
         context.adopted_hash = adopted_hash(&context, &revisions);
         let mut changes = 0;
         let mut summaries: BTreeMap<u32, ReplicaSummary> = BTreeMap::new();
-        for index in self.replica_indices(&set) {
+        for index in self.replica_indices(u32::try_from(set.spec.replicas).unwrap_or(0)) {
             let snapshot = self.snapshot(index);
             let plan = plan_replica(&context, &snapshot, self.now);
             assert_eq!(
@@ -219,10 +236,9 @@ impl World {
                 plan_replica(&context, &snapshot, self.now),
                 "planning twice gives the same"
             );
-            for command in plan.stages.iter().flatten() {
-                changes += usize::from(!matches!(command, Command::Event { .. }));
-                self.carry_out(command);
-            }
+            let floors = self.serving();
+            changes += self.carry_out_plan(&plan.stages);
+            self.check_floors(&floors, &plan.stages);
             summaries.insert(index, plan.summary);
         }
         let find = |kind: &str| self.of_kind(kind).next().cloned();
@@ -237,10 +253,14 @@ impl World {
             ),
             failures: Vec::new(),
         };
-        for command in plan_set(&context, &snapshot, self.now).stages.iter().flatten() {
-            changes += usize::from(!matches!(command, Command::Event { .. }));
-            self.carry_out(command);
-        }
+        let plan = plan_set(&context, &snapshot, self.now);
+        assert_eq!(
+            plan,
+            plan_set(&context, &snapshot, self.now),
+            "planning twice gives the same"
+        );
+        changes += self.carry_out_plan(&plan.stages);
+        self.check_objects();
         changes
     }
 
@@ -248,7 +268,7 @@ impl World {
     pub(crate) fn settle(&mut self) {
         for round in 0.. {
             let planned = self.step();
-            let moved = self.kubelets();
+            let moved = self.kubelets() | self.collect_garbage();
             if planned == 0 && !moved {
                 return;
             }
@@ -317,8 +337,8 @@ impl World {
         Some(serde_json::from_value(object.clone()).expect("a set"))
     }
 
-    fn replica_indices(&self, set: &PodCliqueSet) -> BTreeSet<u32> {
-        let wanted = 0..u32::try_from(set.spec.replicas).unwrap_or(0);
+    fn replica_indices(&self, wanted: u32) -> BTreeSet<u32> {
+        let wanted = 0..wanted;
         let existing = self.objects.values().filter_map(|object| {
             object["metadata"]["labels"][labels::SET_REPLICA_INDEX]
                 .as_str()?

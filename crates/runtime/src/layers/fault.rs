@@ -45,6 +45,8 @@ pub enum Fault {
     },
     /// The call is sent later, and then this happens.
     Delay(Duration, Box<Fault>),
+    /// The body of the answer (a watch) arrives, but each part of it this much later.
+    DelayBody(Duration),
     /// The body of the answer (a watch) ends early.
     CutBody {
         /// So many lines pass.
@@ -133,6 +135,10 @@ async fn carry_out(
             message,
             retry_after,
         } => Ok(status(code, &reason, &message, retry_after)),
+        Fault::DelayBody(delay) => {
+            let answer = inner.oneshot(request).await?;
+            Ok(answer.map(|body| delayed(body, delay)))
+        }
         Fault::CutBody { after_lines, ending } => {
             let answer = inner.oneshot(request).await?;
             Ok(answer.map(|body| cut(body, after_lines, ending)))
@@ -159,6 +165,17 @@ fn status(code: u16, reason: &str, message: &str, retry_after: Option<u32>) -> R
         answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     answer
+}
+
+/// Parts that wait at the same time; more than a watch brings in any delay that a test asks for.
+const UNDER_WAY: usize = 4096;
+
+fn delayed(body: ResponseBody, delay: Duration) -> ResponseBody {
+    let frames = BodyStream::new(body).map(move |frame| async move {
+        tokio::time::sleep(delay).await;
+        frame
+    });
+    StreamBody::new(frames.buffered(UNDER_WAY)).boxed_unsync()
 }
 
 fn cut(body: ResponseBody, after_lines: usize, ending: Ending) -> ResponseBody {
