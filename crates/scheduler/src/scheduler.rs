@@ -224,7 +224,8 @@ impl Work {
             });
         }
         for report in decision.reports {
-            self.start(None, |actions| async move {
+            let whole = report.whole.then(|| report.gang.clone());
+            self.start(whole, |actions| async move {
                 actions.report(&report).await;
                 Vec::new()
             });

@@ -25,6 +25,7 @@ impl Engine {
             && refused.room == self.model.room()
             && refused.question == *question
             && refused.patience == patience
+            && refused.held == making.held
         {
             let (reason, hold) = (refused.reason.clone(), refused.hold.clone());
             let locks = refused.locks;
@@ -33,7 +34,7 @@ impl Engine {
             }
             making.locked |= locks;
             making.reasons.insert(question.id.clone(), (reason, whole));
-            self.hold(&hold);
+            self.hold(hold, making);
             self.plan_wake(question, making);
             return;
         }
@@ -82,7 +83,8 @@ impl Engine {
             reason.message.push_str("; room that comes free is kept for it");
             hold = room;
         }
-        self.hold(&hold);
+        let held = making.held.clone();
+        self.hold(hold.clone(), making);
         self.plan_wake(question, making);
         making.reasons.insert(question.id.clone(), (reason.clone(), whole));
         self.refused.insert(
@@ -92,6 +94,7 @@ impl Engine {
                 question: question.clone(),
                 reason,
                 hold,
+                held,
                 patience,
                 locks,
             },
@@ -107,7 +110,9 @@ impl Engine {
             return;
         }
         let refused = self.refused.get(id);
-        if refused.is_some_and(|refused| refused.room == self.model.room() && refused.question == question) {
+        if refused.is_some_and(|refused| {
+            refused.room == self.model.room() && refused.question == question && refused.held == making.held
+        }) {
             let reason = refused.map(|refused| refused.reason.clone());
             making
                 .reasons
@@ -137,6 +142,7 @@ impl Engine {
                     question,
                     reason,
                     hold: Room::new(),
+                    held: making.held.clone(),
                     patience: (false, false),
                     locks: false,
                 };
@@ -294,7 +300,7 @@ impl Engine {
         let gone = preemption.victims.into_iter().map(|victim| victim.gang);
         let gone: std::collections::BTreeSet<String> = gone.collect();
         running.retain(|running| !gone.contains(&running.name));
-        self.hold(&room);
+        self.hold(room.clone(), making);
         self.busy.insert(question.id.clone(), room);
         true
     }

@@ -133,6 +133,8 @@ struct Refused {
     question: Question,
     reason: Reason,
     hold: Room,
+    /// The room that was held for others.
+    held: Room,
     /// Whether it had waited for long, and somebody else had the room that is held against that.
     patience: (bool, bool),
     locks: bool,
@@ -156,6 +158,8 @@ struct Making {
     commits: BTreeMap<GangId, Commit>,
     order: Vec<GangId>,
     running: Option<Vec<Running>>,
+    /// Room that is held so far.
+    held: Room,
     /// Somebody has the room that is held against starvation.
     locked: bool,
     reasons: BTreeMap<GangId, (Reason, bool)>,
@@ -199,13 +203,14 @@ impl Engine {
             commits: BTreeMap::new(),
             order: Vec::new(),
             running: None,
+            held: Room::new(),
             locked: false,
             reasons: BTreeMap::new(),
             decision: Decision::default(),
         };
         let mark = self.model.state().mark();
         let held: Room = self.busy.values().flatten().cloned().collect();
-        self.hold(&held);
+        self.hold(held, &mut making);
         let mut questions = self.questions();
         for question in &questions {
             self.floors(question, &mut making);
@@ -231,6 +236,14 @@ impl Engine {
             self.stuck.remove(&commit.gang);
             let store = matches!(commit.gang, GangId::Gang(_)) && commit.bindings.len() > 1;
             commit.store = commit.store.take().filter(|_| store);
+        }
+        for report in &mut decision.reports {
+            // What is told of a whole gang must not overtake what becomes of it next; its room stays held meanwhile.
+            report.whole &= !self.busy.contains_key(&report.gang);
+            if report.whole {
+                let held = self.refused.get(&report.gang).map(|refused| refused.hold.clone());
+                self.busy.insert(report.gang.clone(), held.unwrap_or_default());
+            }
         }
         for release in &decision.releases {
             self.busy.insert(release.gang.clone(), Vec::new());
@@ -263,10 +276,11 @@ impl Engine {
         self.busy.get(gang).is_some_and(|hold| !hold.is_empty())
     }
 
-    fn hold(&mut self, room: &[(ObjectKey, String)]) {
-        for (pod, node) in room {
+    fn hold(&mut self, room: Room, making: &mut Making) {
+        for (pod, node) in &room {
             self.model.hold(pod, node);
         }
+        making.held.extend(room);
     }
 
     /// Takes bindings of the engine into the commit of a gang, and assumes them.

@@ -47,6 +47,11 @@ fn bind(engine: &mut Engine, commit: &Commit) {
     engine.done(&commit.gang);
 }
 
+fn told_all(engine: &mut Engine, decision: &Decision) {
+    let whole = decision.reports.iter().filter(|report| report.whole);
+    whole.for_each(|report| engine.done(&report.gang));
+}
+
 fn sketch(engine: &Engine, key: &ObjectKey) -> PodSketch {
     let record = engine.model.pod(key).expect("it exists");
     let label = |name: &str| record.label(name).map(ToString::to_string).unwrap_or_default();
@@ -83,6 +88,7 @@ fn a_gang_that_does_not_fit_gets_nothing_and_is_told_once() {
     assert_eq!(decision.commits, []);
     assert_eq!(decision.reports[0].reason.code, ReasonCode::InsufficientResources);
     assert_eq!(decision.reports[0].pods.len(), 3);
+    told_all(&mut engine, &decision);
     // As long as the pods do not carry the message, it is told again, but not at once.
     engine.model.put_nodes([node("n1", "r", 5)]);
     assert_eq!(sizes(&engine.decide(at(1))), [("n/a".into(), 3)]);
@@ -191,11 +197,35 @@ fn a_gang_of_high_priority_evicts_a_whole_gang_and_its_room_is_held() {
         (0, 0),
         "{decision:?}"
     );
+    told_all(&mut engine, &decision);
     for index in 0..3 {
         engine.model.remove_pod(&key(&format!("old-c-{index}")));
     }
     let decision = engine.decide(at(3));
     assert_eq!(sizes(&decision)[0], ("n/new".into(), 2));
+}
+
+#[test]
+fn who_was_refused_because_of_held_room_gets_it_when_it_is_held_no_longer() {
+    let mut engine = engine(&[("n0", 2)]);
+    let mut ending = PodSketch::new("ending", "", "");
+    (ending.gang, ending.node, ending.deleting) = (None, Some("n0".into()), true);
+    engine.model.put_pod(&ending.record());
+    for (name, floor) in [("large", 2), ("small", 1)] {
+        let mut record = (*gang(name, &[("c", floor)], None)).clone();
+        record.replica = None;
+        engine.model.put_gang(Arc::new(record));
+        pods(&mut engine, name, "c", floor);
+    }
+    let decision = engine.decide(at(0));
+    assert_eq!(
+        sizes(&decision),
+        [],
+        "the room is held for the large one, which waits for the pod that ends"
+    );
+    told_all(&mut engine, &decision);
+    (0..2).for_each(|index| engine.model.remove_pod(&key(&format!("large-c-{index}"))));
+    assert_eq!(sizes(&engine.decide(at(1))), [("n/small".into(), 1)]);
 }
 
 #[test]
@@ -219,11 +249,9 @@ fn room_is_kept_for_whoever_has_waited_for_long() {
     pods(&mut engine, "large", "c", 4);
     engine.model.put_gang(gang("small", &[("c", 1)], None));
     pods(&mut engine, "small", "c", 1);
-    assert_eq!(
-        sizes(&engine.decide(at(1))),
-        [],
-        "pods without a date have waited for ever"
-    );
+    let decision = engine.decide(at(1));
+    assert_eq!(sizes(&decision), [], "pods without a date have waited for ever");
+    told_all(&mut engine, &decision);
     engine.settings.starvation = SignedDuration::MAX;
     assert_eq!(
         sizes(&engine.decide(at(2))),
@@ -317,6 +345,7 @@ impl Server {
             }
             engine.done(&commit.gang);
         }
+        told_all(engine, decision);
         for release in &decision.releases {
             for pod in &release.pods {
                 if !may() {
