@@ -30,11 +30,13 @@ pub enum Kind {
     ControllerRevision,
     /// ResourceClaim.
     ResourceClaim,
+    /// ComputeDomain.
+    ComputeDomain,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::PodCliqueSet,
         Self::PodCliqueScalingGroup,
         Self::PodClique,
@@ -46,6 +48,7 @@ impl Kind {
         Self::RoleBinding,
         Self::ControllerRevision,
         Self::ResourceClaim,
+        Self::ComputeDomain,
     ];
 
     /// Its name, as objects carry it.
@@ -62,6 +65,7 @@ impl Kind {
             Self::RoleBinding => "RoleBinding",
             Self::ControllerRevision => "ControllerRevision",
             Self::ResourceClaim => "ResourceClaim",
+            Self::ComputeDomain => "ComputeDomain",
         }
     }
 
@@ -75,6 +79,7 @@ impl Kind {
             Self::Role | Self::RoleBinding => "rbac.authorization.k8s.io/v1",
             Self::ControllerRevision => "apps/v1",
             Self::ResourceClaim => "resource.k8s.io/v1",
+            Self::ComputeDomain => "resource.nvidia.com/v1beta1",
         }
     }
 

@@ -32,7 +32,7 @@ pub struct SetContext<'a> {
 impl<'a> SetContext<'a> {
     /// Reads a set. Computing the identities is the expensive part: once for each generation is enough.
     pub fn new(set: &'a PodCliqueSet, settings: &'a Settings, topology: Option<&'a TopologyLevels>) -> Self {
-        let facts = SetFacts::of(set);
+        let facts = facts(set, settings);
         let identities: Vec<TemplateIdentity> = (0..facts.cliques.len())
             .map(|position| template_view(&facts, position).identity())
             .collect();
@@ -67,7 +67,7 @@ impl<'a> SetContext<'a> {
         generation: GenerationIdentity,
     ) -> Self {
         Self {
-            facts: SetFacts::of(set),
+            facts: facts(set, settings),
             identities,
             generation,
             settings,
@@ -103,6 +103,13 @@ impl<'a> SetContext<'a> {
     /// The hash under which the set's current templates are known to clients.
     pub fn generation_hash(&self) -> String {
         self.adopted_hash.clone().unwrap_or_else(|| self.generation.label())
+    }
+}
+
+fn facts<'a>(set: &'a PodCliqueSet, settings: &Settings) -> SetFacts<'a> {
+    SetFacts {
+        auto_mnnvl: settings.auto_mnnvl,
+        ..SetFacts::of(set)
     }
 }
 

@@ -17,6 +17,8 @@ pub struct SetFacts<'a> {
     pub cliques: Vec<CliqueFacts<'a>>,
     /// Its scaling groups, in the order of the template.
     pub groups: Vec<GroupFacts<'a>>,
+    /// Whether its NVLink groups are served; see [`crate::mnnvl`].
+    pub auto_mnnvl: bool,
 }
 
 /// A clique of the template.
@@ -97,7 +99,12 @@ impl<'a> SetFacts<'a> {
                 min_available: count(clique.spec.min_available.unwrap_or(clique.spec.replicas)),
             })
             .collect();
-        Self { set, cliques, groups }
+        Self {
+            set,
+            cliques,
+            groups,
+            auto_mnnvl: false,
+        }
     }
 
     /// The set's name.

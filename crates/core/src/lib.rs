@@ -11,6 +11,7 @@ pub mod conditions;
 pub mod context;
 pub mod facts;
 pub mod layout;
+pub mod mnnvl;
 pub mod objects;
 pub mod reasons;
 pub mod replica;

@@ -72,5 +72,9 @@ reasons! {
     TEMPLATE_NOT_FOUND = "ResourceClaimTemplateNotFound": "A ResourceClaimTemplate that the set shares claims from does not exist; pods that need it wait.";
     WAITING_FOR_TEMPLATE = "WaitingForResourceClaimTemplate": "New pods of the clique are created when the ResourceClaimTemplate of a claim they share exists.";
     WAITING_FOR_CLAIM = "WaitingForResourceClaim": "New pods of the clique are created when the old claim of the same name is gone and the new one is there.";
+    DOMAIN_CREATED = "ComputeDomainCreateSuccessful": "ComputeDomains for the NVLink groups of the set were created.";
+    DOMAIN_NOT_CREATED = "ComputeDomainCreateFailed": "The API server refused a ComputeDomain; without the ComputeDomain CustomResourceDefinition it is not found.";
+    DOMAIN_DELETED = "ComputeDomainDeleteSuccessful": "ComputeDomains that no pod uses any more were deleted.";
+    DOMAIN_NOT_DELETED = "ComputeDomainDeleteFailed": "The API server refused to delete a ComputeDomain.";
     POD_REPLACED = "PodReplaced": "A pod that ended was deleted and is replaced.";
 }

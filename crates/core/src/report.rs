@@ -98,6 +98,7 @@ impl Subject {
             Kind::RoleBinding => "ROLEBINDING",
             Kind::ControllerRevision => "CONTROLLERREVISION",
             Kind::ResourceClaim => "RESOURCE_CLAIM",
+            Kind::ComputeDomain => "COMPUTEDOMAIN",
         };
         match self.verb {
             Verb::Create => format!("ERR_CREATE_{object}"),
@@ -118,6 +119,8 @@ impl Subject {
             (Kind::PodCliqueScalingGroup, Verb::Delete) => reasons::GROUP_DELETED,
             (Kind::PodGang, Verb::Create | Verb::Update) => reasons::GANG_WRITTEN,
             (Kind::PodGang, Verb::Delete) => reasons::GANG_DELETED,
+            (Kind::ComputeDomain, Verb::Create) => reasons::DOMAIN_CREATED,
+            (Kind::ComputeDomain, Verb::Delete) => reasons::DOMAIN_DELETED,
             (Kind::Pod, Verb::Create) => reasons::POD_CREATED,
             (Kind::Pod, Verb::Delete) => reasons::POD_DELETED,
             _ => return None,
@@ -134,6 +137,8 @@ impl Subject {
             (Kind::PodCliqueScalingGroup, Verb::Delete) => reasons::GROUP_NOT_DELETED,
             (Kind::PodGang, Verb::Create | Verb::Update) => reasons::GANG_NOT_WRITTEN,
             (Kind::PodGang, Verb::Delete) => reasons::GANG_NOT_DELETED,
+            (Kind::ComputeDomain, Verb::Create) => reasons::DOMAIN_NOT_CREATED,
+            (Kind::ComputeDomain, Verb::Delete) => reasons::DOMAIN_NOT_DELETED,
             (Kind::Pod, Verb::Create) => reasons::POD_NOT_CREATED,
             (Kind::Pod, Verb::Delete) => reasons::POD_NOT_DELETED,
             _ => reasons::WRITE_REFUSED,

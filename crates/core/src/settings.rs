@@ -17,6 +17,8 @@ pub struct Settings {
     /// replica is replaced after the termination delay. By default it does not: replacing the rest of a gang frees
     /// nothing for a clique that has nothing left, and a Warning event tells of the loss. The Go operator replaces it.
     pub terminate_when_all_lost: bool,
+    /// Whether sets get ComputeDomains for the NVLink groups that they name.
+    pub auto_mnnvl: bool,
 }
 
 impl Default for Settings {
@@ -27,6 +29,7 @@ impl Default for Settings {
             waiter_image: "coppice".to_owned(),
             topology_aware: false,
             terminate_when_all_lost: false,
+            auto_mnnvl: false,
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct ReplicaSnapshot {
     pub autoscalers: BTreeMap<String, Arc<Value>>,
     /// ResourceClaims by name.
     pub claims: BTreeMap<String, Arc<Value>>,
+    /// ComputeDomains by name.
+    pub domains: BTreeMap<String, Arc<Value>>,
     /// Writes for this replica that the API server refused when they were tried last.
     pub failures: Vec<Failure>,
 }

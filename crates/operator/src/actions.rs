@@ -108,6 +108,10 @@ macro_rules! with_kind {
                 let $cached = &$world.revisions;
                 $body
             }
+            Kind::ComputeDomain => {
+                let $cached = &$world.domains;
+                $body
+            }
             Kind::ResourceClaim => {
                 let $cached = &$world.claims;
                 $body

@@ -14,7 +14,7 @@ use coppice_runtime::{events, queue::Summary};
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::actions::Actions;
 use crate::controller::Controller;
@@ -101,6 +101,7 @@ impl Operator {
             },
             options.clock.clone(),
         );
+        let auto_mnnvl = options.settings.auto_mnnvl;
         let actions = Actions::new(world.clone(), writer, recorder);
         let controller = Arc::new(Controller::new(
             world,
@@ -111,6 +112,12 @@ impl Operator {
         ));
         controller.listen();
         let served = served(&client).await;
+        if auto_mnnvl && !served.compute_domains {
+            error!(
+                "NVLink groups are switched on, but the API server has no ComputeDomains (resource.nvidia.com/v1beta1): \
+                 install NVIDIA's DRA driver, then restart the operator"
+            );
+        }
         let mut others = controller.world.watch(&client, &served, &stop);
         others.push(tokio::spawn(sink.run(client, stop.clone())));
         controller.world.cache.wait_synced().await;

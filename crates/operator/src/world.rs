@@ -60,6 +60,7 @@ pub struct World {
     pub(crate) roles: Kind<Document>,
     pub(crate) role_bindings: Kind<Document>,
     pub(crate) claims: Kind<Document>,
+    pub(crate) domains: Kind<Document>,
     pub(crate) claim_templates: Kind<Document>,
     cliques_by_replica: ReplicaIndex<PodClique>,
     groups_by_replica: ReplicaIndex<PodCliqueScalingGroup>,
@@ -71,6 +72,7 @@ pub struct World {
     roles_by_set: Index<Value, SetKey>,
     role_bindings_by_set: Index<Value, SetKey>,
     claims_by_replica: ReplicaIndex<Value>,
+    domains_by_replica: ReplicaIndex<Value>,
     claims_by_set: Index<Value, SetKey>,
 }
 
@@ -79,6 +81,8 @@ pub struct World {
 pub struct Served {
     /// ResourceClaims and their templates, in the version we speak.
     pub resource_claims: bool,
+    /// ComputeDomains, in the version we speak.
+    pub compute_domains: bool,
 }
 
 impl Served {
@@ -94,7 +98,18 @@ impl Served {
         };
         Ok(Self {
             resource_claims: serves("resource.k8s.io/v1"),
+            compute_domains: serves("resource.nvidia.com/v1beta1"),
         })
+    }
+}
+
+fn compute_domains() -> ApiResource {
+    ApiResource {
+        group: "resource.nvidia.com".to_owned(),
+        version: "v1beta1".to_owned(),
+        api_version: "resource.nvidia.com/v1beta1".to_owned(),
+        kind: "ComputeDomain".to_owned(),
+        plural: "computedomains".to_owned(),
     }
 }
 
@@ -164,6 +179,7 @@ impl World {
         let roles = cache.kind(resource::<Role>(), Document);
         let role_bindings = cache.kind(resource::<RoleBinding>(), Document);
         let claims = cache.kind(resource::<ResourceClaim>(), Document);
+        let domains = cache.kind(compute_domains(), Document);
         Self {
             cliques_by_replica: cliques.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
             groups_by_replica: groups.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
@@ -178,6 +194,8 @@ impl World {
                     .for_each(emit);
             }),
             claims_by_replica: claims.index(|object, emit| replica_of_document(object).into_iter().for_each(emit)),
+            domains_by_replica: domains.index(|object, emit| replica_of_document(object).into_iter().for_each(emit)),
+            domains,
             claims_by_set: claims.index(|object, emit| {
                 if replica_of_document(object).is_none() {
                     set_of_document(object).into_iter().for_each(emit);
@@ -240,6 +258,11 @@ impl World {
                 nothing(kind);
             }
         }
+        if served.compute_domains {
+            tasks.push(start(client, &self.domains, &ours, stop));
+        } else {
+            nothing(&self.domains);
+        }
         tasks.extend([
             start(client, &self.sets, &all, stop),
             start(client, &self.topologies, &all, stop),
@@ -285,6 +308,7 @@ impl World {
         by_replica!(services, services_by_replica);
         by_replica!(autoscalers, autoscalers_by_replica);
         by_replica!(claims, claims_by_replica);
+        by_replica!(domains, domains_by_replica);
         let mark = set.clone();
         self.revisions.on_change(move |change| {
             for object in change.old.iter().chain(&change.new) {
@@ -391,6 +415,7 @@ impl World {
             services: documents(self.services_by_replica.get(moment, &at)),
             autoscalers: documents(self.autoscalers_by_replica.get(moment, &at)),
             claims: documents(self.claims_by_replica.get(moment, &at)),
+            domains: documents(self.domains_by_replica.get(moment, &at)),
             failures: Vec::new(),
         }
     }

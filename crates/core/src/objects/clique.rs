@@ -8,6 +8,7 @@ use super::Owner;
 use super::environment::{from_label, prepend, variable};
 use crate::facts::SetFacts;
 use crate::layout::{CliqueLayout, Place, ReplicaLayout};
+use crate::mnnvl;
 
 /// The PodClique at `clique`, owned by the set or by its scaling group.
 ///
@@ -51,6 +52,7 @@ pub fn pod_clique(
             member_clique_labels(&template.labels, member, template_hash)
         }
     };
+    mnnvl::add_claim(facts, clique.position, layout.index, &mut pod_spec);
     let mut annotations = template.annotations.clone();
     annotations.remove(annotations::TOPOLOGY_NAME);
 

@@ -49,7 +49,7 @@ impl Owner {
         }
     }
 
-    fn reference(&self) -> Value {
+    pub(crate) fn reference(&self) -> Value {
         json!([{
             "apiVersion": "grove.io/v1alpha1",
             "kind": self.kind,

@@ -11,6 +11,7 @@ use super::environment::{for_each_container, from_label, prepend, variable};
 use super::{Owner, claims_of_pod, waiter};
 use crate::facts::SetFacts;
 use crate::layout::{CliqueLayout, ReplicaLayout};
+use crate::mnnvl;
 use crate::settings::Settings;
 
 /// Which pod of a clique.
@@ -54,6 +55,9 @@ pub fn pod(
         .cloned()
         .unwrap_or_default();
 
+    if !facts.auto_mnnvl {
+        mnnvl::remove_claim(&mut spec);
+    }
     if gang.scaled.is_some() {
         add_gate(&mut spec);
     }

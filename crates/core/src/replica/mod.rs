@@ -8,6 +8,7 @@ mod children;
 mod claims;
 mod clique_state;
 mod clique_status;
+mod domains;
 mod gang_status;
 mod gangs;
 mod gates;
@@ -182,6 +183,7 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let rolling = update::plan(&replica, directive, &terminating, &mut draft);
     children::plan(&replica, directive, &mut draft);
     let claims = claims::plan(&replica, &mut draft);
+    domains::plan(&replica, &mut draft);
     let pods = pods::plan(&replica, &terminating, &rolling, &claims.waiting, &mut draft);
     gangs::plan(&replica, &pods, &mut draft);
     gates::plan(&replica, &mut draft);

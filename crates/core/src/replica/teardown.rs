@@ -8,7 +8,7 @@ use coppice_api::types::{PodClique, PodCliqueScalingGroup};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
-use super::{Draft, ReplicaPlan, ReplicaSummary};
+use super::{Draft, ReplicaPlan, ReplicaSummary, domains};
 use crate::command::{Command, Kind};
 use crate::context::SetContext;
 use crate::snapshot::{ReplicaSnapshot, target_of, target_of_value};
@@ -42,6 +42,9 @@ pub(crate) fn plan(_context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Rep
         {
             draft.delete(target_of(Kind::PodGang, &gang.metadata));
         }
+        for domain in snapshot.domains.values() {
+            domains::let_go(domain, &mut draft);
+        }
         for claim in snapshot.claims.values() {
             if !claim["metadata"]["deletionTimestamp"].is_string() {
                 draft.delete(target_of_value(Kind::ResourceClaim, claim));
@@ -58,7 +61,8 @@ pub(crate) fn plan(_context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Rep
         && snapshot.groups.is_empty()
         && snapshot.gangs.is_empty()
         && snapshot.services.is_empty()
-        && snapshot.autoscalers.is_empty());
+        && snapshot.autoscalers.is_empty()
+        && snapshot.domains.is_empty());
     draft.finish(ReplicaSummary {
         exists,
         ..ReplicaSummary::default()

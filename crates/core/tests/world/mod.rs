@@ -377,6 +377,7 @@ impl World {
                 .filter(mine)
                 .map(typed)
                 .collect(),
+            domains: by_name(self.of_kind("ComputeDomain").filter(mine)),
             // Claims are found like gangs: by the set's label and the index in the name.
             claims: by_name(
                 self.of_kind("ResourceClaim")

@@ -6,7 +6,7 @@ use std::fmt;
 use async_trait::async_trait;
 use coppice_api::admission::Schedulers;
 use coppice_core::settings::Settings;
-use coppice_crds::{InstallOptions, install};
+use coppice_crds::{InstallOptions, install, install_definitions};
 use coppice_operator::webhooks::in_process::{self, Slot};
 use coppice_operator::webhooks::{Admission, Policy};
 use coppice_operator::world::World;
@@ -16,6 +16,7 @@ use kube::Client;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::environment::EnvironmentError;
@@ -29,6 +30,8 @@ pub struct OperatorNeeds {
     pub terminate_when_all_lost: bool,
     /// Packing constraints are handed to the scheduler.
     pub topology_aware: bool,
+    /// Sets get ComputeDomains for their NVLink groups.
+    pub auto_mnnvl: bool,
 }
 
 impl OperatorNeeds {
@@ -39,6 +42,7 @@ impl OperatorNeeds {
                 waiter_image: format!("registry.example/coppice:{version}"),
                 terminate_when_all_lost: self.terminate_when_all_lost,
                 topology_aware: self.topology_aware,
+                auto_mnnvl: self.auto_mnnvl,
                 ..Settings::default()
             },
             ..Options::default()
@@ -66,6 +70,33 @@ pub(super) fn needs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
         }
     }
     deserializer.deserialize_any(Needs)
+}
+
+/// ComputeDomains as far as the operator touches them; the rest of their definition belongs to their driver.
+fn compute_domain() -> Value {
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "computedomains.resource.nvidia.com"},
+        "spec": {
+            "group": "resource.nvidia.com",
+            "scope": "Namespaced",
+            "names": {
+                "kind": "ComputeDomain",
+                "listKind": "ComputeDomainList",
+                "plural": "computedomains",
+                "singular": "computedomain",
+            },
+            "versions": [{
+                "name": "v1beta1",
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": any, "status": any}}},
+            }],
+        },
+    })
 }
 
 /// An operator that can be restarted.
@@ -113,6 +144,11 @@ impl InProcessOperator {
         install(client.clone(), &InstallOptions::default(), |_| {})
             .await
             .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
+        if needs.auto_mnnvl {
+            install_definitions(client.clone(), &[compute_domain()], &InstallOptions::default(), |_| {})
+                .await
+                .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
+        }
         let version = 1;
         let operator = Some(run(&client, needs.options(version), &reach).await?);
         Ok(Self {
