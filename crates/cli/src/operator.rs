@@ -128,6 +128,7 @@ impl Operator {
                 default_scheduler: configuration.scheduler.default_profile_name.clone(),
                 waiter_image: self.waiter_image.clone(),
                 topology_aware: configuration.topology_aware_scheduling.enabled,
+                auto_mnnvl: configuration.network.auto_mnnvl_enabled,
                 ..Settings::default()
             },
             workers: configuration.workers(),

@@ -186,6 +186,7 @@ async fn run(client: &Client, options: Options, reach: &Reach) -> Result<Operato
     let policy = Policy {
         schedulers: Schedulers::named(SCHEDULERS),
         topology_aware_scheduling: options.settings.topology_aware,
+        auto_mnnvl: options.settings.auto_mnnvl,
         ..Policy::default()
     };
     let world = World::new(Cache::new(options.metrics.clone()));
