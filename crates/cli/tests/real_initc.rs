@@ -2,16 +2,16 @@
 //! Role that the operator made, and RBAC and the restricted pod security standard enforced.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod accounts;
 mod support;
 
 use std::time::Duration;
 
+use accounts::kubeconfig_of;
 use coppice_harness::control_plane::{ControlPlane, Options};
 use coppice_harness::scenario::operator::{InProcessOperator, OperatorNeeds, Reach};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
-use kube::config::Kubeconfig;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
@@ -19,27 +19,6 @@ use serde_json::{Value, json};
 use support::{Place, make_ready};
 
 const SET: &str = "llm";
-
-/// The control plane's kubeconfig with the user replaced by a token of `account`.
-async fn kubeconfig_of(client: &Client, control_plane: &ControlPlane, namespace: &str, account: &str) -> String {
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    let request = TokenRequest {
-        spec: Some(TokenRequestSpec {
-            expiration_seconds: Some(3607),
-            ..TokenRequestSpec::default()
-        }),
-        ..TokenRequest::default()
-    };
-    let parameters = PostParams::default();
-    let answer = accounts.create_token_request(account, &parameters, &request).await;
-    let token = answer.unwrap().status.unwrap().token;
-    let kubeconfig = Kubeconfig::read_from(control_plane.kubeconfig()).unwrap();
-    let mut kubeconfig = serde_json::to_value(kubeconfig).unwrap();
-    for user in kubeconfig["users"].as_array_mut().unwrap() {
-        user["user"] = json!({"token": token});
-    }
-    kubeconfig.to_string()
-}
 
 /// A set whose worker starts after two pods of its leader, under the restricted standard.
 fn set() -> Value {
@@ -137,7 +116,7 @@ async fn the_waiter_works_with_what_the_operator_gives_it_and_nothing_more() {
     let gang = worker.metadata.labels.as_ref().unwrap()["grove.io/podgang"].clone();
     let account = spec.service_account_name.as_deref().unwrap();
     assert_eq!(account, "engine");
-    let kubeconfig = kubeconfig_of(&client, &control_plane, "serving", account).await;
+    let kubeconfig = kubeconfig_of(&control_plane, "serving", account).await;
     let place = Place::new("serving", &gang, &kubeconfig);
 
     let own = coppice_harness::client::from_kubeconfig_file(&place.kubeconfig())
@@ -161,7 +140,7 @@ async fn the_waiter_works_with_what_the_operator_gives_it_and_nothing_more() {
     }
 
     // Where nobody gave it a role it says so, and goes on trying.
-    let stranger = kubeconfig_of(&client, &control_plane, "elsewhere", account).await;
+    let stranger = kubeconfig_of(&control_plane, "elsewhere", account).await;
     let stranger = Place::new("elsewhere", &gang, &stranger);
     let mut refused = stranger.start(&arguments);
     for _ in 0..2 {
