@@ -266,6 +266,10 @@ async fn the_manifest_is_enough_for_a_serving_system_and_no_request_is_denied() 
     };
     install.webhooks_trusted().await;
 
+    install
+        .kubectl_succeeds(&["create", "-f", "examples/topology.yaml"])
+        .await;
+
     // Admission is at work: a mistake is refused with its field.
     let example = std::fs::read_to_string(root().join("examples/disaggregated.yaml")).unwrap();
     let mistaken = install.directory.path().join("mistaken.yaml");
