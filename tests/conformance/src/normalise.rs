@@ -119,9 +119,21 @@ fn walk(value: &mut Value, key: &str, tokens: &mut Tokens) {
             Some("version") if text == "0" => {}
             Some(class) => *text = tokens.token(class, text),
             None if key == "cells" && is_age(text) => *text = "<age>".to_owned(),
-            None => *text = tokens.replace_uids(&tokens.replace_known(text)),
+            None => *text = tokens.replace_uids(&tokens.replace_known(&without_recorded_version(text))),
         },
         _ => {}
+    }
+}
+
+/// A failed precondition quotes the version of the object, which depends on everything that happened before.
+fn without_recorded_version(text: &str) -> String {
+    const QUOTED: &str = "the ResourceVersion in record (";
+    match text.split_once(QUOTED) {
+        Some((before, after)) => {
+            let rest = after.trim_start_matches(|character: char| character.is_ascii_digit());
+            format!("{before}{QUOTED}<version>{rest}")
+        }
+        None => text.to_owned(),
     }
 }
 
@@ -162,6 +174,15 @@ mod tests {
             headers: BTreeMap::new(),
             body,
         }
+    }
+
+    #[test]
+    fn the_version_that_a_failed_precondition_quotes_is_a_token() {
+        let message = "in the precondition (1) does not match the ResourceVersion in record (266). The object changed";
+        let normal = normalise(&[answer(json!({"message": message}))]);
+        let expected =
+            "in the precondition (1) does not match the ResourceVersion in record (<version>). The object changed";
+        assert_eq!(normal[0].body, json!({"message": expected}));
     }
 
     #[test]
