@@ -233,6 +233,10 @@ async fn the_manifest_is_enough_for_a_serving_system_and_no_request_is_denied() 
     install
         .kubectl_succeeds(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
         .await;
+    // Simulated nodes would run the Deployments too, and stand behind the Service as endpoints that do not answer.
+    install
+        .kubectl_succeeds(&["-n", NAMESPACE, "scale", "deployment", "--all", "--replicas=0"])
+        .await;
     let nodes = ClusterOptions::default().nodes(NodeProfile::Gb200Nvl72, 36);
     let cluster = SimulatedCluster::start(install.control_plane.client(), nodes)
         .await

@@ -1,6 +1,8 @@
 //! The webhooks over TLS, called by the embedded API server: certificates made, trusted, rotated and restored while sets
 //! are being created, without one failed request.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
 use std::sync::Arc;
 
 use coppice_api::types::PodCliqueSet;

@@ -83,10 +83,9 @@ pub async fn leave(client: &Client, left: Left, node: &str) {
         .await;
     let mut gangs = vec![("web-0", Vec::new()), ("web-0-pair-0", Vec::new())];
     gangs[0].1.push(builder.clique("front", None, node).await);
-    for copy in 0..2 {
+    for (copy, (_, groups)) in gangs.iter_mut().enumerate() {
         for name in ["lead", "work"] {
-            let group = builder.clique(name, Some((copy, &uid(&owner))), node).await;
-            gangs[copy].1.push(group);
+            groups.push(builder.clique(name, Some((copy, &uid(&owner))), node).await);
         }
     }
     for (name, groups) in gangs {
