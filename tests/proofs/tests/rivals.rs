@@ -123,7 +123,7 @@ fn whoever_loses_the_lease_writes_nothing_after_it() {
         let late: Vec<_> = of_first
             .iter()
             .filter(|entry| entry.at > lost)
-            .map(|entry| entry.what())
+            .map(coppice_proofs::audit::Entry::what)
             .collect();
         assert!(late.is_empty(), "written after the lease was lost: {late:?}");
         assert!(found.pods.doubles.is_empty());

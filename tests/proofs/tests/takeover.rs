@@ -46,7 +46,12 @@ fn what_is_at_rest_stays_so_and_the_first_edit_rolls_only_what_it_changed() {
         assert_eq!(before.len(), 8);
         let operator = stage.operator("operator", |_: &Call| Fault::Pass).await;
         tokio::time::sleep(LONG).await;
-        let writes: Vec<String> = stage.audit.of("operator", 0).iter().map(|entry| entry.what()).collect();
+        let writes: Vec<String> = stage
+            .audit
+            .of("operator", 0)
+            .iter()
+            .map(coppice_proofs::audit::Entry::what)
+            .collect();
         println!("written at the takeover: {writes:#?}");
         assert_eq!(identities(&pods(&stage.client).await), before, "no pod was touched");
         for forbidden in ["pods", "podcliques", "podcliquescalinggroups"] {
