@@ -42,6 +42,7 @@ fn owner(uid: &str) -> OwnerReference {
 struct History {
     stored: Vec<ControllerRevision>,
     in_use: BTreeSet<String>,
+    generation: Option<i64>,
 }
 
 impl History {
@@ -63,6 +64,7 @@ impl History {
             cliques: &cliques,
             order,
             collisions: 0,
+            set_generation: self.generation,
         };
         plan_history(&self.stored, &desired, limit, &self.in_use)
     }
@@ -165,6 +167,30 @@ fn older_content_is_renumbered_instead_of_stored_twice() {
         }]
     );
     assert_eq!(history.names(), BTreeSet::from([first, second]));
+}
+
+#[test]
+fn whoever_read_an_older_set_does_not_renumber_what_others_made_current() {
+    let mut history = History::default();
+    let plan = |history: &mut History, generation: i64, image: &str| {
+        history.generation = Some(generation);
+        let plan = history.plan(&[("a", image)], CliqueOrder::Free, 5);
+        history.carry_out(&plan);
+        plan.steps.len()
+    };
+    assert_eq!(plan(&mut history, 1, "one"), 1);
+    assert_eq!(plan(&mut history, 3, "two"), 1);
+    assert_eq!(plan(&mut history, 1, "one"), 0, "an older set changes nothing");
+    assert_eq!(plan(&mut history, 2, "never stored"), 0);
+    assert_eq!(
+        plan(&mut history, 4, "two"),
+        0,
+        "a generation without another template needs no number"
+    );
+    assert_eq!(plan(&mut history, 5, "one"), 1, "going back is a newer generation");
+    assert_eq!(plan(&mut history, 4, "two"), 0);
+    let numbers: Vec<_> = history.stored.iter().map(|revision| revision.revision).collect();
+    assert_eq!(numbers, [Some(5), Some(3)]);
 }
 
 #[test]

@@ -1,27 +1,41 @@
-//! Lets counts settle before they are written.
+//! Lets counts settle before they are written, and does not make an object over and over that keeps vanishing.
 //!
 //! A status on its way to a settled state may wait a moment for the next change, so that a clique whose pods become
 //! ready one after another costs one write and not one for each pod. A state that others act on never waits.
+//!
+//! An object that is gone as soon as it was made is being deleted by somebody who knows more, such as a garbage collector
+//! that has seen its owner go before we have. It is made again, but a few times a second and not as fast as we can.
 
 use std::collections::BTreeMap;
 
 use coppice_core::command::{Command, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
+use serde_json::Value;
 
 /// How long a status may wait for the next change.
 const LONGEST: SignedDuration = SignedDuration::from_millis(1000);
 
-/// Which objects have a status that waits, by uid, and since when.
+/// How often one object is made within that time; a lost answer or two are not a sign of anything.
+const CREATIONS: usize = 3;
+
+/// What waits, and what was made of late.
 #[derive(Debug, Default)]
 pub(crate) struct Pacing {
+    /// Objects with a status that waits, by uid, and since when.
     waiting: Mutex<BTreeMap<String, Timestamp>>,
+    /// When objects were made, by kind, namespace and name.
+    created: Mutex<BTreeMap<[String; 3], Vec<Timestamp>>>,
 }
 
 impl Pacing {
-    /// Takes out the statuses that may still wait. Returns the rest, and when to look again.
-    pub(crate) fn release(&self, stages: Vec<Vec<Command>>, now: Timestamp) -> (Vec<Vec<Command>>, Option<Timestamp>) {
-        let mut wake: Option<Timestamp> = None;
+    /// Takes out what should wait, and whatever depends on it. Returns the rest, and when to look again.
+    pub(crate) fn release(
+        &self,
+        mut stages: Vec<Vec<Command>>,
+        now: Timestamp,
+    ) -> (Vec<Vec<Command>>, Option<Timestamp>) {
+        let mut wake = self.hold_creations(&mut stages, now);
         let mut waiting = self.waiting.lock();
         let mut kept: Vec<Vec<Command>> = stages
             .into_iter()
@@ -50,6 +64,43 @@ impl Pacing {
             .collect();
         kept.retain(|stage| !stage.is_empty());
         (kept, wake)
+    }
+
+    /// Takes out the creation of what was made too often of late, and all stages after it. Returns when it may go on.
+    fn hold_creations(&self, stages: &mut Vec<Vec<Command>>, now: Timestamp) -> Option<Timestamp> {
+        let mut created = self.created.lock();
+        created.retain(|_, times| {
+            times.retain(|time| time.saturating_add(LONGEST).is_ok_and(|end| end > now));
+            !times.is_empty()
+        });
+        let mut wake: Option<Timestamp> = None;
+        for index in 0..stages.len() {
+            stages[index].retain(|command| {
+                let Command::Create(object) = command else { return true };
+                let text = |pointer: &str| {
+                    object
+                        .pointer(pointer)
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                        .to_owned()
+                };
+                let times = created
+                    .entry([text("/kind"), text("/metadata/namespace"), text("/metadata/name")])
+                    .or_default();
+                if times.len() < CREATIONS {
+                    times.push(now);
+                    return true;
+                }
+                let due = times[0].saturating_add(LONGEST).unwrap_or(now);
+                wake = Some(wake.map_or(due, |earlier| earlier.min(due)));
+                false
+            });
+            if wake.is_some() {
+                stages.truncate(index + 1);
+                break;
+            }
+        }
+        wake
     }
 }
 
@@ -93,5 +144,21 @@ mod tests {
             (vec![], Some(later(2100)))
         );
         assert_eq!(pacing.release(status(Urgency::Now), later(1200)).0.len(), 1);
+    }
+
+    #[test]
+    fn what_keeps_vanishing_is_made_a_few_times_a_second_and_nothing_that_depends_on_it() {
+        let pacing = Pacing::default();
+        let start = Timestamp::from_second(100).expect("in range");
+        let later = |milliseconds| start + SignedDuration::from_millis(milliseconds);
+        let create =
+            |name: &str| Command::Create(json!({"kind": "Role", "metadata": {"namespace": "n", "name": name}}));
+        let plan = || vec![vec![create("a"), create("b")], vec![create("c")]];
+        for time in [0, 10, 20] {
+            assert_eq!(pacing.release(vec![vec![create("a")]], later(time)).1, None);
+        }
+        let (kept, wake) = pacing.release(plan(), later(30));
+        assert_eq!((kept, wake), (vec![vec![create("b")]], Some(later(1000))));
+        assert_eq!(pacing.release(plan(), later(1000)), (plan(), None));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns the bounded history, by the rules of StatefulSets: the revision with the highest number is the current one;
 //! going back to older content renumbers its revision instead of storing it twice; the limit counts only revisions
-//! that nothing uses. Assumes a list of the revisions that carry the set's labels; those that the set does not own are
+//! that nothing uses. Two that plan at once, one of them from an older set, do not undo each other's numbers. Assumes a list of the revisions that carry the set's labels; those that the set does not own are
 //! left alone, only their names count as taken. Never deletes a revision in use.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +35,9 @@ pub struct DesiredRevision<'a> {
     pub order: CliqueOrder,
     /// How many names to skip. Raise it after a create that failed because the name exists.
     pub collisions: u32,
+    /// The set's generation as it was read. It is the number of the revision that becomes current, so whoever read an
+    /// older set than somebody else never puts an older revision before theirs. Without it, numbers are counted.
+    pub set_generation: Option<i64>,
 }
 
 /// One step towards the desired history.
@@ -92,19 +95,26 @@ pub fn plan_history(
         .rev()
         .find(|revision| RevisionContent::read(revision).is_ok_and(|content| content.generation() == generation));
     let mut steps = Vec::new();
+    // A number of this generation or a later one that is not ours was given by somebody who read a newer set.
+    let outdated = desired.set_generation.is_some_and(|generation| highest >= generation);
+    let number = desired.set_generation.unwrap_or_else(|| highest.saturating_add(1));
     let current = match equal {
         Some(revision) => {
             let name = name_of(revision).to_owned();
             let is_newest = owned.last().is_some_and(|newest| name_of(newest) == name);
-            if !is_newest || revision.revision.is_none() {
+            if (!is_newest && !outdated) || revision.revision.is_none() {
                 steps.push(HistoryStep::Bump {
                     name: name.clone(),
                     resource_version: revision.metadata.resource_version.clone(),
-                    revision: highest.saturating_add(1),
+                    revision: number,
                 });
             }
             name
         }
+        None if outdated => owned
+            .last()
+            .map(|newest| name_of(newest).to_owned())
+            .unwrap_or_default(),
         None => {
             let taken: BTreeSet<&str> = existing.iter().map(name_of).collect();
             let name = (desired.collisions..=u32::MAX)
@@ -116,7 +126,7 @@ pub fn plan_history(
                 desired,
                 name.clone(),
                 label,
-                highest.saturating_add(1),
+                number,
             ))));
             name
         }

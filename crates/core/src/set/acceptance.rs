@@ -99,6 +99,7 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
         cliques: &cliques,
         order,
         collisions: 0,
+        set_generation: metadata.generation,
     };
     let history = plan_history(&snapshot.revisions, &desired, DEFAULT_HISTORY_LIMIT, &BTreeSet::new());
     let target = |name: String, uid: Option<String>, version: Option<String>| Target {
