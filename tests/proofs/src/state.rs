@@ -58,9 +58,10 @@ pub type State = BTreeMap<String, Value>;
 pub async fn read(client: &Client, namespace: &str) -> State {
     let mut found = Vec::new();
     for (group, version, kind) in KINDS {
-        for object in list(client, namespace, group, version, kind).await {
-            found.push((kind, object));
-        }
+        let listed = list(client, namespace, group, version, kind).await.into_iter();
+        // The service of the API server is there in every cluster.
+        let of_sets = listed.filter(|object| object["metadata"]["labels"]["provider"] != "kubernetes");
+        found.extend(of_sets.map(|object| (kind, object)));
     }
     let names: BTreeMap<String, String> = found
         .iter()

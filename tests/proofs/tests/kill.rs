@@ -54,6 +54,10 @@ impl Executioner {
         if !*alive {
             return Fault::FailBefore;
         }
+        // What is told to people is no step of the work; how often it is told depends on what was told before.
+        if call.resource == "events" {
+            return Fault::Pass;
+        }
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let fault = match self.death {
             Some(Death::Before(last)) if number == last => Fault::FailBefore,
