@@ -25,7 +25,8 @@ bench: toolchain ## the measured claims, each beside a floor in the same run
 
 lint: toolchain ## formatting, clippy with warnings as errors, the direction of dependencies
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --test 'real*' --locked -- -D warnings
 	./hack/check-layers.sh
 
 deny: toolchain ## licences, sources and duplicate versions of all dependencies (installs cargo-deny when absent)
