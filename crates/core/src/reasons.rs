@@ -32,7 +32,11 @@ reasons! {
     UPDATE_IN_PROGRESS = "UpdateInProgress": "The clique or group is being updated; too few pods are expected now.";
     SUFFICIENT_COPIES = "SufficientAvailablePodCliqueScalingGroupReplicas": "At least minAvailable copies of the group are healthy.";
     INSUFFICIENT_COPIES = "InsufficientAvailablePodCliqueScalingGroupReplicas": "The group had its minimum of copies and has fallen below it.";
+    GROWING = "GrowingToMinAvailable": "The clique was scaled up past its minimum and has never had the new minimum ready: no breach, whatever the new pods wait for.";
     GANG_TERMINATION = "GangTerminationActive": "Too few pods for longer than terminationDelay: all pods of the gang are being replaced.";
+    GANG_TERMINATED = "GangTerminated": "The pods of the clique are being or were replaced as a whole. If it breaks again soon, it is given twice the terminationDelay.";
+    GANG_TERMINATED_TWICE = "GangTerminatedTwice": "The clique broke again soon after it was replaced. If that happens once more, it is given four times the terminationDelay.";
+    GANG_TERMINATED_OFTEN = "GangTerminatedRepeatedly": "The clique broke soon after it was replaced, several times in a row. It is given eight times the terminationDelay until it holds for that long.";
     PODS_PENDING = "PodGangPodsCreationPending": "Not all pods of the gang exist yet.";
     PODS_CREATED = "PodGangPodsCreated": "All pods of the gang exist.";
     GANG_SCHEDULED = "GangScheduled": "Every clique of the gang has its minimum scheduled.";

@@ -43,7 +43,9 @@ fn a_gang_that_stays_below_its_minimum_is_replaced_as_a_whole_and_keeps_its_size
     assert!(
         conditions
             .iter()
-            .all(|condition| condition["type"] != "GangTerminationInProgress"),
+            .any(|condition| condition["type"] == "GangTerminationInProgress"
+                && condition["status"] == "False"
+                && condition["reason"] == "GangTerminated"),
         "{conditions:?}"
     );
 }
@@ -158,4 +160,76 @@ fn losing_every_scheduled_pod_is_no_breach_unless_the_settings_say_so() {
         world.settle();
         assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
     }
+}
+
+/// Breaks the gang of WL1 and says after how many seconds it was replaced.
+fn seconds_until_replaced(world: &mut World) -> i64 {
+    let before = uids(world);
+    world.capacity = Some(9);
+    let victim = pods_of(world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    let mut seconds = 0;
+    while before.intersection(&uids(world)).count() > 0 {
+        world.advance(1);
+        seconds += 1;
+        assert!(seconds < 1000, "it is never replaced");
+        world.settle();
+    }
+    world.capacity = None;
+    world.settle();
+    assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
+    seconds
+}
+
+#[test]
+fn what_breaks_again_soon_is_given_longer_each_time_until_it_holds() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let given: Vec<i64> = (0..5).map(|_| seconds_until_replaced(&mut world)).collect();
+    assert_eq!(given, [11, 21, 41, 81, 81], "the delay is 10 s; a second is the rounding of stored times");
+    world.advance(100);
+    world.settle();
+    assert_eq!(seconds_until_replaced(&mut world), 11, "it held for long enough");
+}
+
+#[test]
+fn nothing_is_replaced_before_the_delay_is_over_though_stored_times_are_whole_seconds() {
+    let mut world = World::new(WL1);
+    world.now = world.now.saturating_add(jiff::SignedDuration::from_millis(900)).unwrap();
+    world.settle();
+    let before = uids(&world);
+    world.capacity = Some(9);
+    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    world.now = world.now.saturating_add(jiff::SignedDuration::from_millis(9_900)).unwrap();
+    world.settle();
+    assert_eq!(before.intersection(&uids(&world)).count(), 9, "9.9 of 10 seconds have passed");
+}
+
+#[test]
+fn growing_back_past_the_minimum_is_no_breach_however_long_the_new_pods_wait() {
+    let mut world = World::new(WL1);
+    world.settle();
+    world.edit("PodClique", "wl-0-pc-a", |clique| clique["spec"]["replicas"] = 1.into());
+    world.settle();
+    let kept = uids(&world);
+    world.capacity = Some(world.pods().len());
+    world.edit("PodClique", "wl-0-pc-a", |clique| clique["spec"]["replicas"] = 2.into());
+    world.settle();
+    world.advance(60);
+    world.settle();
+    assert!(kept.is_subset(&uids(&world)), "what runs is left alone while there is no room for more");
+    world.capacity = None;
+    world.settle();
+    assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
+    let given = seconds_until_replaced(&mut world);
+    assert_eq!(given, 11, "once the new minimum was ready, falling below it is a breach again");
 }

@@ -161,7 +161,8 @@ fn judge(
 /// It has when some but too few of its pods have a node, or when its minimum was ready once and is not any more. It has
 /// not while it is starting for the first time or after a termination, while it is being updated, or when it never had
 /// or has lost every node: terminating the rest of a gang that has nothing left here would free nothing for it (unless
-/// the settings want it all the same).
+/// the settings want it all the same). Nor has it while it grows: what was scaled below its minimum and up again never
+/// had the new minimum, and the pods that run must not go because there is no room for more.
 ///
 /// The reason before tells whether its minimum was ready once.
 pub(crate) fn breach(state: &CliqueState<'_>, updating: bool, settings: &Settings) -> Verdict {
@@ -179,6 +180,11 @@ pub(crate) fn breach(state: &CliqueState<'_>, updating: bool, settings: &Setting
             ]
             .contains(&condition.reason.as_str())
         });
+    // What was enough then is not enough now: it is the minimum that moved.
+    let grows = stored.zip(before).is_some_and(|(status, condition)| {
+        let had = u32::try_from(status.ready_replicas).unwrap_or(0);
+        condition.reason == reasons::GROWING || (condition.reason == reasons::SUFFICIENT_READY && had < minimum)
+    });
     let (status, reason, message) = if updating {
         (
             None,
@@ -190,6 +196,12 @@ pub(crate) fn breach(state: &CliqueState<'_>, updating: bool, settings: &Setting
             Some(false),
             reasons::SUFFICIENT_READY,
             format!("{ready} pods are ready, {minimum} are needed"),
+        )
+    } else if grows && scheduled > 0 {
+        (
+            Some(false),
+            reasons::GROWING,
+            format!("{ready} of the {minimum} pods needed since it was scaled up are ready so far"),
         )
     } else if scheduled == 0 && was_healthy {
         (
@@ -246,16 +258,20 @@ fn mark(
     index: usize,
     status: &mut PodCliqueStatus,
 ) {
-    if terminating.contains(index) {
+    let going = terminating.contains(index);
+    if going || terminating.finished.contains(&index) {
+        let message = if going {
+            "too few pods for longer than terminationDelay; all pods are replaced"
+        } else {
+            "all old pods are gone and new ones are created"
+        };
         let verdict = Verdict {
             kind: IN_PROGRESS,
-            status: Some(true),
-            reason: reasons::GANG_TERMINATION,
-            message: "too few pods for longer than terminationDelay; all pods are replaced".to_owned(),
+            status: Some(going),
+            reason: terminating.times(index, status).reason(),
+            message: message.to_owned(),
         };
         conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
-    } else if terminating.finished.contains(&index) {
-        conditions::remove(&mut status.conditions, IN_PROGRESS);
     }
 }
 

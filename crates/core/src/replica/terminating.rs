@@ -3,9 +3,13 @@
 //!
 //! The clock is the transition time of the `MinAvailableBreached` condition, so it survives a restart of the operator.
 //! A mark on each clique (`GangTerminationInProgress`) is written before its pods are deleted; while it stands, no pod
-//! is created, and it is taken away when the last old pod is gone. Cliques keep their size and template throughout.
+//! is created, and it turns False when the last old pod is gone. Cliques keep their size and template throughout.
+//!
+//! A gang that breaks soon after it was replaced is given twice the delay, then four and at most eight times, so that
+//! a model which cannot hold does not reload its weights all day. The reason of the mark tells how often, so that too
+//! survives a restart.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::duration::Duration;
 use coppice_api::types::PodCliqueStatus;
@@ -22,18 +26,73 @@ pub(crate) const IN_PROGRESS: &str = "GangTerminationInProgress";
 
 const DEFAULT_DELAY: SignedDuration = SignedDuration::from_hours(4);
 
+/// The API keeps whole seconds of a transition: the true moment is up to one later, and nothing is done early.
+const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
+
+/// How often in a row a gang was replaced, as its mark tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Times {
+    Once,
+    Twice,
+    Often,
+}
+
+impl Times {
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Once => reasons::GANG_TERMINATED,
+            Self::Twice => reasons::GANG_TERMINATED_TWICE,
+            Self::Often => reasons::GANG_TERMINATED_OFTEN,
+        }
+    }
+
+    /// What a mark tells. One that was written before marks told anything tells of one time.
+    fn told(condition: &Condition) -> Self {
+        [Self::Often, Self::Twice]
+            .into_iter()
+            .find(|times| times.reason() == condition.reason)
+            .unwrap_or(Self::Once)
+    }
+
+    fn after(before: Option<Self>) -> Self {
+        match before {
+            None => Self::Once,
+            Some(Self::Once) => Self::Twice,
+            Some(Self::Twice | Self::Often) => Self::Often,
+        }
+    }
+
+    /// The delay that a gang is given which was replaced so often.
+    fn lengthen(self, delay: SignedDuration) -> SignedDuration {
+        let factor = match self {
+            Self::Once => 2,
+            Self::Twice => 4,
+            Self::Often => 8,
+        };
+        delay.checked_mul(factor).unwrap_or(SignedDuration::MAX)
+    }
+}
+
 /// Cliques that are being terminated, by position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terminating {
     /// Cliques whose pods must go, and that get no new ones yet.
     pub(crate) cliques: BTreeSet<usize>,
-    /// Cliques whose mark goes away in this plan: their old pods are gone.
+    /// Cliques whose mark turns False in this plan: their old pods are gone.
     pub(crate) finished: BTreeSet<usize>,
+    /// How often in a row those are replaced whose termination begins in this plan.
+    begun: BTreeMap<usize, Times>,
 }
 
 impl Terminating {
     pub(crate) fn contains(&self, clique: usize) -> bool {
         self.cliques.contains(&clique)
+    }
+
+    /// How often in a row a clique is replaced, this time included.
+    pub(crate) fn times(&self, clique: usize, stored: &PodCliqueStatus) -> Times {
+        let told = || conditions::find(&stored.conditions, IN_PROGRESS).map(Times::told);
+        self.begun.get(&clique).copied().or_else(told).unwrap_or(Times::Once)
     }
 }
 
@@ -47,15 +106,25 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Terminating {
             .collect()
     };
     for (unit, since) in breaches(replica, &terminating) {
-        let due = since.saturating_add(delay).unwrap_or(Timestamp::MAX);
+        let affected = match unit {
+            Unit::Replica => members(&|_| true),
+            Unit::Copy { group, copy } => members(&|state| state.copy_of(group) == Some(copy)),
+        };
+        let recent = affected
+            .iter()
+            .filter_map(|&index| recently(&replica.cliques[index], delay, since))
+            .max();
+        let given = recent.map_or(delay, |times| times.lengthen(delay));
+        let due = since
+            .saturating_add(given.saturating_add(ROUNDING))
+            .unwrap_or(Timestamp::MAX);
         if due > replica.now {
             draft.wake_at(due);
             continue;
         }
-        terminating.cliques.extend(match unit {
-            Unit::Replica => members(&|_| true),
-            Unit::Copy { group, copy } => members(&|state| state.copy_of(group) == Some(copy)),
-        });
+        let begun = affected.iter().map(|&index| (index, Times::after(recent)));
+        terminating.begun.extend(begun);
+        terminating.cliques.extend(affected);
     }
     terminating
         .finished
@@ -83,14 +152,22 @@ fn marked(replica: &Replica<'_>) -> Terminating {
     if marked.iter().any(has_pods) {
         Terminating {
             cliques: marked,
-            finished: BTreeSet::new(),
+            ..Terminating::default()
         }
     } else {
         Terminating {
-            cliques: BTreeSet::new(),
             finished: marked,
+            ..Terminating::default()
         }
     }
+}
+
+/// How often in a row a clique had been replaced when it broke, if it did not hold for as long as it is given now.
+fn recently(state: &CliqueState<'_>, delay: SignedDuration, broken: Timestamp) -> Option<Times> {
+    let mark = conditions::find(&status(state)?.conditions, IN_PROGRESS)?;
+    let times = Times::told(mark);
+    let held_until = mark.last_transition_time.0.saturating_add(times.lengthen(delay));
+    held_until.map_or(true, |until| broken < until).then_some(times)
 }
 
 fn is_marked(state: &CliqueState<'_>) -> bool {
