@@ -92,15 +92,16 @@ impl Requests {
         self.sum(|_, _, code| !code.starts_with('2'))
     }
 
-    /// Checks the budget of a workload of so many replicas from nothing to ready.
+    /// Checks the budget of a workload of so many replicas from nothing to ready. How often the status of a gang is
+    /// written depends on how far apart its pods are scheduled.
     ///
     /// # Errors
     /// What was exceeded, in words.
-    pub fn within_budget(&self, replicas: u64) -> Result<(), String> {
+    pub fn within_budget(&self, replicas: u64, statuses_of_a_gang: u64) -> Result<(), String> {
         let budget = [
             ("pods", 2 * replicas),
             ("podcliques", 3 * replicas),
-            ("podgangs", 2 * replicas),
+            ("podgangs", (1 + statuses_of_a_gang) * replicas),
             ("services", replicas),
         ];
         for (resource, most) in budget {

@@ -33,7 +33,7 @@ fn every_object_is_written_as_rarely_as_possible() {
         );
         let ready = Requests::of(&metrics);
         println!("{REPLICAS} replicas of 2 pods:\n{ready}");
-        ready.within_budget(u64::from(REPLICAS)).expect("within the budget");
+        ready.within_budget(u64::from(REPLICAS), 1).expect("within the budget");
 
         let trigger = json!({"metadata": {"annotations": {"grove.io/reconcile-trigger": "1"}}});
         story::patch(&stage.client, "PodCliqueSet", "scale", trigger).await;
