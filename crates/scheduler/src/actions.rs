@@ -19,12 +19,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 use tracing::{debug, warn};
 
-use crate::engine::{Bind, Commit, Eviction, Release, Report, told};
-use crate::model::{GangId, StoredPlan};
+use crate::engine::{Bind, Commit, Confirmation, Eviction, Release, Report, message_of, told};
+use crate::model::{GangId, PLACED, StoredPlan};
 use crate::world::World;
 
-/// The condition of a gang that the scheduler owns: whether its pods have places, and why not.
-pub const PLACED: &str = "Placed";
 /// How often a binding whose fate is not known is looked at.
 const TRIES: u32 = 5;
 /// How long a gang waits after a write that failed and is not repeated here.
@@ -70,27 +68,19 @@ impl Actions {
             // We may not: whoever asks again at once gets the same answer.
             tokio::time::sleep(PAUSE).await;
         }
-        if failed.is_empty() {
-            let count = commit.bindings.len();
-            let mut message = match (&commit.gang, count) {
-                (GangId::Pod(_), _) => format!("bound to {}", commit.bindings[0].node),
-                (_, 1) => format!(
-                    "{} is bound to {}",
-                    commit.bindings[0].pod.key.name, commit.bindings[0].node
-                ),
-                _ => format!("{count} pods are bound"),
-            };
-            for note in &commit.notes {
-                message.push_str("; ");
-                message.push_str(&told(note));
-            }
-            if let Some(target) = self.reference(&commit.gang) {
-                self.recorder.record(&target, EventKind::Normal, "Scheduled", &message);
-            }
-            self.say_placed(&commit.gang, true, "Placed", &message, Some(commit.score))
-                .await;
+        if failed.is_empty()
+            && let Some(target) = self.reference(&commit.gang)
+        {
+            let message = message_of(commit);
+            self.recorder.record(&target, EventKind::Normal, "Scheduled", &message);
         }
         failed
+    }
+
+    /// Tells a gang that it is placed. Returns whether it says so now, or is gone.
+    pub(crate) async fn confirm(&self, confirmation: &Confirmation) -> bool {
+        let Confirmation { gang, message, score } = confirmation;
+        self.say_placed(gang, true, "Placed", message, Some(*score)).await
     }
 
     async fn store(&self, gang: &GangId, plan: Option<&StoredPlan>) -> Result<(), WriteError> {
@@ -194,9 +184,10 @@ impl Actions {
                 .record(&target, EventKind::Warning, "FailedScheduling", &text);
         }
         join_all(report.pods.iter().map(|pod| self.tell(pod, &text))).await;
-        if report.whole {
+        if let (true, GangId::Gang(key)) = (report.whole, &report.gang) {
             let Reason { code, message } = &report.reason;
-            self.say_placed(&report.gang, false, code.as_str(), message, None).await;
+            // What could not be told is decided anew: the condition is compared with what it should be.
+            self.say_placed(key, false, code.as_str(), message, None).await;
         }
     }
 
@@ -214,7 +205,8 @@ impl Actions {
             condition["lastTransitionTime"] = json!(whole_seconds(self.clock.now()));
         }
         let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
-        let condition = Precondition::uid(pod);
+        // In this version only: it may have been bound meanwhile, and then it waits no longer.
+        let condition = Precondition::version(&known.meta);
         let done = self.writer.patch_status(&self.world.pods, &pod.key, &condition, patch);
         if let Err(error) = done.await {
             debug!(pod = %pod.key, %error, "the pod was not told why it waits");
@@ -223,28 +215,32 @@ impl Actions {
 
     /// Writes our condition of a gang, and how well it is placed. The other conditions are the operator's and kept as
     /// they are; the version makes sure of that. The phase is the operator's too, and sent along because it is required.
-    async fn say_placed(&self, gang: &GangId, holds: bool, reason: &str, message: &str, score: Option<f64>) {
-        let GangId::Gang(key) = gang else { return };
+    /// Returns whether the gang says so now, or is gone.
+    async fn say_placed(&self, key: &ObjectKey, holds: bool, reason: &str, message: &str, score: Option<f64>) -> bool {
         for _ in 0..TRIES {
             let known = {
                 let moment = self.world.cache.moment();
                 self.world.gangs.get(&moment, key)
             };
             let Some((known, meta)) = known.and_then(|gang| Meta::of(&*gang).map(|meta| (gang, meta))) else {
-                return;
+                return true;
             };
             let Some(status) = with_placed(&known, holds, reason, message, score, self.clock.now()) else {
-                return;
+                return true;
             };
             let patch = Patch::Merge(json!({"status": status}));
             let condition = Precondition::version(&meta);
             let done = self.writer.patch_status(&self.world.gangs, key, &condition, patch);
             match done.await {
                 Err(WriteError::Conflict(_)) => drop(self.writer.read(&self.world.gangs, key).await),
-                Err(error) => return debug!(%gang, %error, "the gang was not told"),
-                Ok(_) => return,
+                Err(WriteError::NotFound(_)) | Ok(_) => return true,
+                Err(error) => {
+                    debug!(gang = %key, %error, "the gang was not told");
+                    return false;
+                }
             }
         }
+        false
     }
 
     fn reference(&self, gang: &GangId) -> Option<ObjectReference> {

@@ -14,5 +14,5 @@ pub mod model;
 pub mod scheduler;
 mod world;
 
-pub use actions::PLACED;
+pub use model::PLACED;
 pub use scheduler::{DEFAULT_NAME, Options, Scheduler};

@@ -140,6 +140,18 @@ impl Scheduler {
 struct Ended {
     gang: Option<GangId>,
     not_bound: Vec<ObjectKey>,
+    /// Whether the gang says that it is placed, where it was to be told so.
+    confirmed: Option<bool>,
+}
+
+impl Ended {
+    fn of(gang: Option<GangId>) -> Self {
+        Self {
+            gang,
+            not_bound: Vec::new(),
+            confirmed: None,
+        }
+    }
 }
 
 struct Work {
@@ -160,10 +172,11 @@ impl Work {
     async fn run(mut self, stop: CancellationToken) {
         let mut wake = None;
         loop {
-            self.world.update(&mut self.engine.model);
+            // Ends first: what an action wrote is in the cache before it ends, so the model never lags behind it.
             while let Ok(ended) = self.ends.try_recv() {
                 self.take_in(&ended);
             }
+            self.world.update(&mut self.engine.model);
             let began = tokio::time::Instant::now();
             let now = self.clock.now();
             let decision = self.engine.decide(now);
@@ -203,45 +216,59 @@ impl Work {
         if let Some(gang) = &ended.gang {
             self.engine.done(gang);
         }
+        if let (Some(GangId::Gang(key)), Some(told)) = (&ended.gang, ended.confirmed) {
+            self.engine.confirmed(key, told, self.clock.now());
+        }
     }
 
     fn begin(&mut self, decision: Decision) {
         for commit in decision.commits {
-            self.start(Some(commit.gang.clone()), |actions| async move {
-                actions.commit(&commit).await
+            self.start(|actions| async move {
+                let not_bound = actions.commit(&commit).await;
+                Ended {
+                    not_bound,
+                    ..Ended::of(Some(commit.gang))
+                }
             });
         }
         for eviction in decision.evictions {
-            self.start(Some(eviction.gang.clone()), |actions| async move {
+            self.start(|actions| async move {
                 actions.evict(&eviction).await;
-                Vec::new()
+                Ended::of(Some(eviction.gang))
             });
         }
         for release in decision.releases {
-            self.start(Some(release.gang.clone()), |actions| async move {
+            self.start(|actions| async move {
                 actions.release(&release).await;
-                Vec::new()
+                Ended::of(Some(release.gang))
             });
         }
         for report in decision.reports {
-            let whole = report.whole.then(|| report.gang.clone());
-            self.start(whole, |actions| async move {
+            self.start(|actions| async move {
                 actions.report(&report).await;
-                Vec::new()
+                Ended::of(report.whole.then_some(report.gang))
+            });
+        }
+        for confirmation in decision.confirmations {
+            self.start(|actions| async move {
+                let told = actions.confirm(&confirmation).await;
+                Ended {
+                    confirmed: Some(told),
+                    ..Ended::of(Some(GangId::Gang(confirmation.gang)))
+                }
             });
         }
     }
 
-    fn start<F>(&mut self, gang: Option<GangId>, act: impl FnOnce(Actions) -> F)
+    fn start<F>(&mut self, act: impl FnOnce(Actions) -> F)
     where
-        F: Future<Output = Vec<ObjectKey>> + Send + 'static,
+        F: Future<Output = Ended> + Send + 'static,
     {
         self.under_way += 1;
         let (action, ended) = (act(self.actions.clone()), self.ended.clone());
         self.tasks.spawn(async move {
-            let not_bound = action.await;
             // The receiver is gone only when the scheduler has stopped.
-            let _ = ended.send(Ended { gang, not_bound });
+            let _ = ended.send(action.await);
         });
     }
 }

@@ -160,7 +160,7 @@ impl Engine {
         }
     }
 
-    fn plan(&mut self, question: &Question) -> Outcome {
+    pub(super) fn plan(&mut self, question: &Question) -> Outcome {
         let options = self.options(question);
         plan(self.model.state_mut(), &question.gang, &options)
     }

@@ -9,8 +9,14 @@
 //! gone; then, if it has priority over others, at their expense; then, if it has waited for long and is the first of its
 //! kind, as if every pod of ours were gone. Where such an attempt succeeds the room is held for the rest of the decision,
 //! so that nobody else takes it while it comes free.
+//!
+//! What a gang says of itself is decided from what it is, not from what was done to it: one whose pods are bound and that
+//! does not say so is told so, whoever bound them, however often a write of its status is lost or comes late.
 
 mod attempt;
+mod standing;
+#[cfg(test)]
+mod standing_tests;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +29,8 @@ use coppice_runtime::cache::{Meta, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::model::{GangId, Model, Question, StoredPlan};
+
+pub(crate) use standing::message as message_of;
 
 /// How to decide.
 #[derive(Debug, Clone)]
@@ -93,6 +101,17 @@ pub struct Release {
     pub pods: Vec<Meta>,
 }
 
+/// A gang that is placed and does not say so, or not how well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Confirmation {
+    /// The gang.
+    pub gang: ObjectKey,
+    /// What to say.
+    pub message: String,
+    /// How well it is placed.
+    pub score: f64,
+}
+
 /// Why pods wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -117,6 +136,8 @@ pub struct Decision {
     pub releases: Vec<Release>,
     /// Gangs to tell about.
     pub reports: Vec<Report>,
+    /// Gangs to call placed.
+    pub confirmations: Vec<Confirmation>,
     /// When to decide again at the latest.
     pub wake: Option<Timestamp>,
 }
@@ -150,6 +171,7 @@ pub struct Engine {
     refused: BTreeMap<GangId, Refused>,
     stuck: BTreeMap<GangId, Timestamp>,
     told: BTreeMap<GangId, (ReasonCode, Timestamp)>,
+    news: standing::News,
 }
 
 /// One decision in the making.
@@ -177,6 +199,7 @@ impl Engine {
             refused: BTreeMap::new(),
             stuck: BTreeMap::new(),
             told: BTreeMap::new(),
+            news: standing::News::default(),
         }
     }
 
@@ -236,6 +259,7 @@ impl Engine {
             self.stuck.remove(&commit.gang);
             let store = matches!(commit.gang, GangId::Gang(_)) && commit.bindings.len() > 1;
             commit.store = commit.store.take().filter(|_| store);
+            self.news.add(commit);
         }
         for report in &mut decision.reports {
             // What is told of a whole gang must not overtake what becomes of it next; its room stays held meanwhile.
@@ -248,6 +272,7 @@ impl Engine {
         for release in &decision.releases {
             self.busy.insert(release.gang.clone(), Vec::new());
         }
+        self.confirm(now, &mut decision);
         decision
     }
 
@@ -334,7 +359,7 @@ impl Engine {
                 .filter(|pod| pod.told.as_deref() != Some(text.as_str()))
                 .map(|pod| pod.meta.clone())
                 .collect();
-            if untold.is_empty() {
+            if untold.is_empty() && !(whole && self.is_outdated(&gang, &reason)) {
                 continue;
             }
             if let Some((code, at)) = self.told.get(&gang) {
@@ -362,6 +387,7 @@ impl Engine {
         self.refused.retain(|gang, _| waiting.contains(gang));
         self.stuck.retain(|gang, _| waiting.contains(gang));
         self.told.retain(|gang, _| waiting.contains(gang));
+        self.news.retain(&self.model);
     }
 }
 

@@ -10,11 +10,11 @@ use super::*;
 use crate::model::GangRecord;
 use crate::model::testing::{PodSketch, gang, key, node};
 
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).expect("in range")
 }
 
-fn engine(nodes: &[(&str, u32)]) -> Engine {
+pub(super) fn engine(nodes: &[(&str, u32)]) -> Engine {
     let mut model = Model::new(["coppice"]);
     model.put_nodes(nodes.iter().map(|(name, cpu)| node(name, "r", *cpu)));
     let settings = Settings {
@@ -25,7 +25,7 @@ fn engine(nodes: &[(&str, u32)]) -> Engine {
     Engine::new(model, settings)
 }
 
-fn pods(engine: &mut Engine, gang: &str, clique: &str, count: u32) {
+pub(super) fn pods(engine: &mut Engine, gang: &str, clique: &str, count: u32) {
     for index in 0..count {
         let pod = PodSketch::new(&format!("{gang}-{clique}-{index}"), gang, clique);
         engine.model.put_pod(&pod.record());
@@ -38,7 +38,7 @@ fn with_priority(record: &Arc<GangRecord>, class: &str) -> Arc<GangRecord> {
     Arc::new(record)
 }
 
-fn bind(engine: &mut Engine, commit: &Commit) {
+pub(super) fn bind(engine: &mut Engine, commit: &Commit) {
     for bind in &commit.bindings {
         let mut pod = sketch(engine, &bind.pod.key);
         pod.node = Some(bind.node.clone());
@@ -47,12 +47,16 @@ fn bind(engine: &mut Engine, commit: &Commit) {
     engine.done(&commit.gang);
 }
 
-fn told_all(engine: &mut Engine, decision: &Decision) {
+pub(super) fn told_all(engine: &mut Engine, decision: &Decision) {
     let whole = decision.reports.iter().filter(|report| report.whole);
     whole.for_each(|report| engine.done(&report.gang));
+    for confirmation in &decision.confirmations {
+        engine.done(&GangId::Gang(confirmation.gang.clone()));
+        engine.confirmed(&confirmation.gang, true, at(0));
+    }
 }
 
-fn sketch(engine: &Engine, key: &ObjectKey) -> PodSketch {
+pub(super) fn sketch(engine: &Engine, key: &ObjectKey) -> PodSketch {
     let record = engine.model.pod(key).expect("it exists");
     let label = |name: &str| record.label(name).map(ToString::to_string).unwrap_or_default();
     let mut pod = PodSketch::new(&key.name, &label("grove.io/podgang"), &label("grove.io/podclique"));
@@ -61,7 +65,7 @@ fn sketch(engine: &Engine, key: &ObjectKey) -> PodSketch {
     pod
 }
 
-fn sizes(decision: &Decision) -> Vec<(String, usize)> {
+pub(super) fn sizes(decision: &Decision) -> Vec<(String, usize)> {
     let size = |commit: &Commit| (commit.gang.to_string(), commit.bindings.len());
     decision.commits.iter().map(size).collect()
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use coppice_api::names::parsing::{parse_index, parse_replica_of_child};
 use coppice_api::names::{annotations, labels};
 use coppice_api::types::{GangTopologyConstraint, PodGang};
-use coppice_placement::Pack;
+use coppice_placement::{Pack, Reason};
 use coppice_runtime::cache::{Meta, ObjectKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,26 @@ impl fmt::Display for GangId {
             Self::Gang(key) => key.fmt(out),
             Self::Pod(key) => write!(out, "pod {key}"),
         }
+    }
+}
+
+/// The condition of a gang that the scheduler owns: whether its pods have places, and why not.
+pub const PLACED: &str = "Placed";
+
+/// What the condition of a gang says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether it says that its pods have places.
+    pub holds: bool,
+    reason: String,
+    message: String,
+}
+
+impl Standing {
+    /// Whether it says that the pods have no places, and that this is why.
+    #[must_use]
+    pub fn tells(&self, reason: &Reason) -> bool {
+        !self.holds && self.reason == reason.code.as_str() && self.message == reason.message
     }
 }
 
@@ -70,6 +90,8 @@ pub struct GangRecord {
     pub replica: Option<ReplicaKey>,
     /// Where its pods were meant to go.
     pub plan: StoredPlan,
+    /// What it says of its placement.
+    pub standing: Option<Standing>,
 }
 
 impl GangRecord {
@@ -110,9 +132,20 @@ impl GangRecord {
             priority_class: spec.priority_class_name.clone().filter(|name| !name.is_empty()),
             replica: replica(gang, &meta.key),
             plan: plan.unwrap_or_default(),
+            standing: standing(gang),
             meta,
         })
     }
+}
+
+fn standing(gang: &PodGang) -> Option<Standing> {
+    let conditions = &gang.status.as_ref()?.conditions;
+    let found = conditions.iter().find(|condition| condition.type_ == PLACED)?;
+    Some(Standing {
+        holds: found.status == "True",
+        reason: found.reason.clone(),
+        message: found.message.clone(),
+    })
 }
 
 fn pack(constraint: Option<&GangTopologyConstraint>) -> Pack {

@@ -48,7 +48,7 @@ use coppice_placement::predicates::Node;
 use coppice_placement::shape::{PodDemands, ShapeId};
 use coppice_runtime::cache::ObjectKey;
 
-pub use gang::{GangId, GangRecord, GroupRecord, ReplicaKey, StoredPlan};
+pub use gang::{GangId, GangRecord, GroupRecord, PLACED, ReplicaKey, Standing, StoredPlan};
 pub use node::NodeProjection;
 pub(crate) use objects::levels as topology_levels;
 pub use objects::{ObjectError, Objects};
@@ -79,6 +79,8 @@ pub struct Model {
     /// Pods that are being deleted and still take room.
     leaving: BTreeSet<ObjectKey>,
     replicas: BTreeMap<ReplicaKey, BTreeSet<ObjectKey>>,
+    /// Gangs that do not say that they are placed.
+    unplaced: BTreeSet<ObjectKey>,
     room: u64,
 }
 
@@ -100,6 +102,7 @@ impl Model {
             waiting: BTreeMap::new(),
             leaving: BTreeSet::new(),
             replicas: BTreeMap::new(),
+            unplaced: BTreeSet::new(),
             room: 0,
         }
     }
@@ -158,6 +161,11 @@ impl Model {
     /// All gangs.
     pub fn gangs(&self) -> impl Iterator<Item = &Arc<GangRecord>> {
         self.gangs.values()
+    }
+
+    /// Gangs that do not say that they are placed.
+    pub fn unplaced(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.unplaced.iter()
     }
 
     /// Whether we are to place the pod.
@@ -284,11 +292,15 @@ impl Model {
         if let Some(replica) = &record.replica {
             self.replicas.entry(replica.clone()).or_default().insert(key.clone());
         }
+        if !record.standing.as_ref().is_some_and(|standing| standing.holds) {
+            self.unplaced.insert(key.clone());
+        }
         self.gangs.insert(key, record);
     }
 
     /// Removes a gang. Its pods stay, and wait.
     pub fn remove_gang(&mut self, key: &ObjectKey) {
+        self.unplaced.remove(key);
         let replica = self.gangs.remove(key).and_then(|old| old.replica.clone());
         if let Some(replica) = replica
             && let Some(gangs) = self.replicas.get_mut(&replica)

@@ -53,7 +53,23 @@ impl Model {
     /// What to ask about a gang; nothing when it has no pods to place.
     pub fn question(&mut self, id: &GangId) -> Option<Question> {
         let waiting = self.waiting.get(id)?;
-        let records: Vec<Arc<PodRecord>> = waiting.iter().filter_map(|key| self.pods.get(key).cloned()).collect();
+        let records = waiting.iter().filter_map(|key| self.pods.get(key).cloned()).collect();
+        self.question_about(id, records)
+    }
+
+    /// What to ask about a gang that is placed, to learn how well; nothing unless its floors are met by pods that are bound,
+    /// all of them by us, and none is about to be.
+    pub fn placed(&mut self, key: &ObjectKey) -> Option<Question> {
+        let members = self.members_of(self.gangs.get(key)?);
+        let placed = || members.iter().flat_map(|group| &group.placed);
+        let bound_by_us = placed().all(|(pod, _)| pod.node.is_some() && self.is_ours(pod));
+        if placed().next().is_none() || !bound_by_us || !self.is_scheduled(key) {
+            return None;
+        }
+        self.question_about(&GangId::Gang(key.clone()), Vec::new())
+    }
+
+    fn question_about(&mut self, id: &GangId, records: Vec<Arc<PodRecord>>) -> Option<Question> {
         let since = records.iter().filter_map(|pod| pod.created).min();
         let name = |pod: &Arc<PodRecord>| (pod.meta.key.to_string(), pod.meta.key.clone());
         let mut question = Question {

@@ -1,0 +1,107 @@
+//! What a gang says of its own placement.
+//!
+//! Owns which gangs have to be told that they are placed: those whose floors are met by pods that are bound and whose
+//! condition does not say so, and those about which something new was decided. Whatever else is under way for a gang comes
+//! first, so there is one writer at a time. A write that failed is repeated after a while, for as long as it is true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coppice_placement::{Outcome, Reason};
+use coppice_runtime::cache::ObjectKey;
+use jiff::Timestamp;
+
+use super::{Commit, Confirmation, Decision, Engine, told, wake};
+use crate::model::{GangId, Model};
+
+/// What was decided about gangs and not told yet.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    decided: BTreeMap<ObjectKey, (String, f64)>,
+    /// Gangs that could not be told, and when to try again.
+    failed: BTreeMap<ObjectKey, Timestamp>,
+}
+
+impl News {
+    pub(super) fn add(&mut self, commit: &Commit) {
+        if let GangId::Gang(key) = &commit.gang {
+            self.decided.insert(key.clone(), (message(commit), commit.score));
+        }
+    }
+
+    pub(super) fn retain(&mut self, model: &Model) {
+        self.decided.retain(|key, _| model.gang(key).is_some());
+        self.failed.retain(|key, _| model.gang(key).is_some());
+    }
+}
+
+impl Engine {
+    /// The gang was told that it is placed, or it could not be told.
+    pub fn confirmed(&mut self, gang: &ObjectKey, told: bool, now: Timestamp) {
+        if told {
+            self.news.decided.remove(gang);
+            self.news.failed.remove(gang);
+        } else {
+            let again = now.saturating_add(self.settings.retell).unwrap_or(now);
+            self.news.failed.insert(gang.clone(), again);
+        }
+    }
+
+    /// Whether the condition of a gang that has no place says something else than this.
+    pub(super) fn is_outdated(&self, gang: &GangId, reason: &Reason) -> bool {
+        let GangId::Gang(key) = gang else { return false };
+        let says = |record: &crate::model::GangRecord| {
+            let standing = record.standing.as_ref();
+            standing.is_some_and(|standing| standing.tells(reason))
+        };
+        self.model.gang(key).is_some_and(|record| !says(record))
+    }
+
+    /// Calls those gangs placed that are, and that do not say so.
+    pub(super) fn confirm(&mut self, now: Timestamp, decision: &mut Decision) {
+        let unsaid: BTreeSet<ObjectKey> = self.model.unplaced().chain(self.news.decided.keys()).cloned().collect();
+        for key in unsaid {
+            let id = GangId::Gang(key.clone());
+            if self.busy.contains_key(&id) {
+                continue;
+            }
+            let Some(question) = self.model.placed(&key) else {
+                continue;
+            };
+            if let Some(again) = self.news.failed.get(&key).filter(|again| **again > now) {
+                wake(decision, *again);
+                continue;
+            }
+            let (message, score) = match self.news.decided.get(&key) {
+                Some(decided) => decided.clone(),
+                // Somebody else bound them: how well is asked, not remembered.
+                None => match self.plan(&question) {
+                    Outcome::Placed(plan) => ("its pods are bound".to_owned(), plan.score),
+                    _ => ("its pods are bound".to_owned(), 0.0),
+                },
+            };
+            self.busy.insert(id, Vec::new());
+            decision.confirmations.push(Confirmation {
+                gang: key,
+                message,
+                score,
+            });
+        }
+    }
+}
+
+/// What is said of a gang that was bound.
+pub(crate) fn message(commit: &Commit) -> String {
+    let only = |bind: &super::Bind| match &commit.gang {
+        GangId::Pod(_) => format!("bound to {}", bind.node),
+        GangId::Gang(_) => format!("{} is bound to {}", bind.pod.key.name, bind.node),
+    };
+    let mut message = match commit.bindings.as_slice() {
+        [bind] => only(bind),
+        several => format!("{} pods are bound", several.len()),
+    };
+    for note in &commit.notes {
+        message.push_str("; ");
+        message.push_str(&told(note));
+    }
+    message
+}
