@@ -53,8 +53,8 @@ impl Model {
     /// What to ask about a gang; nothing when it has no pods to place.
     pub fn question(&mut self, id: &GangId) -> Option<Question> {
         let waiting = self.waiting.get(id)?;
-        let records = waiting.iter().filter_map(|key| self.pods.get(key).cloned()).collect();
-        self.question_about(id, records)
+        let records: Vec<Arc<PodRecord>> = waiting.iter().filter_map(|key| self.pods.get(key).cloned()).collect();
+        self.question_about(id, &records)
     }
 
     /// What to ask about a gang that is placed, to learn how well; nothing unless its floors are met by pods that are bound,
@@ -66,10 +66,10 @@ impl Model {
         if placed().next().is_none() || !bound_by_us || !self.is_scheduled(key) {
             return None;
         }
-        self.question_about(&GangId::Gang(key.clone()), Vec::new())
+        self.question_about(&GangId::Gang(key.clone()), &[])
     }
 
-    fn question_about(&mut self, id: &GangId, records: Vec<Arc<PodRecord>>) -> Option<Question> {
+    fn question_about(&mut self, id: &GangId, records: &[Arc<PodRecord>]) -> Option<Question> {
         let since = records.iter().filter_map(|pod| pod.created).min();
         let name = |pod: &Arc<PodRecord>| (pod.meta.key.to_string(), pod.meta.key.clone());
         let mut question = Question {
@@ -98,7 +98,7 @@ impl Model {
                 });
             }
             GangId::Gang(key) => match self.gangs.get(key).cloned() {
-                Some(record) => self.fill(&mut question, &record, &records),
+                Some(record) => self.fill(&mut question, &record, records),
                 None => {
                     let message = format!("PodGang {key} does not exist");
                     question.obstacle = Some(Reason::new(ReasonCode::WaitingForPods, message));
