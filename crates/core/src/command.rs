@@ -32,11 +32,13 @@ pub enum Kind {
     ResourceClaim,
     /// ComputeDomain.
     ComputeDomain,
+    /// ClusterTopologyBinding.
+    ClusterTopologyBinding,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::PodCliqueSet,
         Self::PodCliqueScalingGroup,
         Self::PodClique,
@@ -49,6 +51,7 @@ impl Kind {
         Self::ControllerRevision,
         Self::ResourceClaim,
         Self::ComputeDomain,
+        Self::ClusterTopologyBinding,
     ];
 
     /// Its name, as objects carry it.
@@ -66,13 +69,16 @@ impl Kind {
             Self::ControllerRevision => "ControllerRevision",
             Self::ResourceClaim => "ResourceClaim",
             Self::ComputeDomain => "ComputeDomain",
+            Self::ClusterTopologyBinding => "ClusterTopologyBinding",
         }
     }
 
     /// The API version of its objects.
     pub fn api_version(self) -> &'static str {
         match self {
-            Self::PodCliqueSet | Self::PodCliqueScalingGroup | Self::PodClique => "grove.io/v1alpha1",
+            Self::PodCliqueSet | Self::PodCliqueScalingGroup | Self::PodClique | Self::ClusterTopologyBinding => {
+                "grove.io/v1alpha1"
+            }
             Self::PodGang => "scheduler.grove.io/v1alpha1",
             Self::Pod | Self::Service => "v1",
             Self::HorizontalPodAutoscaler => "autoscaling/v2",

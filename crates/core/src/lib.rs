@@ -3,7 +3,7 @@
 //! Pure functions over borrowed data: no client, no clock, no randomness. [`facts`] reads a PodCliqueSet once,
 //! [`layout`] says what one replica of it consists of (cliques, scaling groups, gangs, who waits for whom),
 //! [`objects`] writes each of those down as the object to create, [`replica`] plans one replica and [`set`] what concerns
-//! all of them; [`update`] holds the strategies. A plan is a list of [`command`]s; [`report`] says what
+//! all of them, [`topology`] what a topology binding says of itself; [`update`] holds the strategies. A plan is a list of [`command`]s; [`report`] says what
 //! is told of their outcome.
 
 pub mod command;
@@ -20,4 +20,5 @@ pub mod set;
 pub mod settings;
 pub mod snapshot;
 mod startup;
+pub mod topology;
 pub mod update;

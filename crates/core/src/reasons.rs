@@ -54,6 +54,12 @@ reasons! {
     TOPOLOGY_NOT_FOUND = "ClusterTopologyNotFound": "The ClusterTopologyBinding that the set names does not exist.";
     LEVELS_AVAILABLE = "AllClusterTopologyLevelsAvailable": "Every level that the set names exists in its topology, or it names none.";
     LEVELS_UNAVAILABLE = "ClusterTopologyLevelsUnavailable": "A level that the set names does not exist in its topology.";
+    TOPOLOGY_IN_SYNC = "InSync": "Every scheduler's own topology object that the binding names agrees with it.";
+    TOPOLOGY_DRIFT = "Drift": "A scheduler's own topology object that the binding names is not known to agree with it; schedulerTopologyStatuses says which and why.";
+    TOPOLOGY_DRIFT_DETECTED = "TopologyDriftDetected": "A scheduler's own topology object stopped agreeing with the ClusterTopologyBinding, or never did.";
+    TOPOLOGY_DRIFT_GONE = "TopologyInSync": "All schedulers' own topology objects agree with the ClusterTopologyBinding again.";
+    REPLICA_REPLACED = "PodCliqueSetReplicaDeleteSuccessful": "All pods of a replica of the set are being replaced, because its gang had too few for longer than terminationDelay.";
+    COPY_REPLACED = "PodCliqueScalingGroupReplicaDeleteSuccessful": "All pods of a copy of a scaling group are being replaced, because it had too few for longer than terminationDelay.";
     CLIQUE_WRITTEN = "PodCliqueCreateOrUpdateSuccessful": "PodCliques of the set were created or changed.";
     CLIQUE_NOT_WRITTEN = "PodCliqueCreateOrUpdateFailed": "The API server refused to create or change a PodClique of the set.";
     CLIQUE_CREATED = "PodCliqueCreateSuccessful": "PodCliques of the scaling group were created.";

@@ -99,6 +99,7 @@ impl Subject {
             Kind::ControllerRevision => "CONTROLLERREVISION",
             Kind::ResourceClaim => "RESOURCE_CLAIM",
             Kind::ComputeDomain => "COMPUTEDOMAIN",
+            Kind::ClusterTopologyBinding => "CLUSTERTOPOLOGYBINDING",
         };
         match self.verb {
             Verb::Create => format!("ERR_CREATE_{object}"),

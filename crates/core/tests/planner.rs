@@ -42,6 +42,10 @@ fn a_new_set_becomes_pods_and_then_nothing_is_written() {
             .iter()
             .any(|c| c["type"] == "Ready" && c["status"] == "True")
     );
+    assert_eq!(
+        status["podGangStatuses"],
+        json!([{"name": "wl-0", "phase": "Running"}, {"name": "wl-0-sg-x-0", "phase": "Running"}])
+    );
     let clique = &world.get("PodClique", "wl-0-pc-a")["status"];
     assert_eq!(
         clique["updateProgress"],

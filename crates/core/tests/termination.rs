@@ -190,7 +190,11 @@ fn what_breaks_again_soon_is_given_longer_each_time_until_it_holds() {
     let mut world = World::new(WL1);
     world.settle();
     let given: Vec<i64> = (0..5).map(|_| seconds_until_replaced(&mut world)).collect();
-    assert_eq!(given, [11, 21, 41, 81, 81], "the delay is 10 s; a second is the rounding of stored times");
+    assert_eq!(
+        given,
+        [11, 21, 41, 81, 81],
+        "the delay is 10 s; a second is the rounding of stored times"
+    );
     world.advance(100);
     world.settle();
     assert_eq!(seconds_until_replaced(&mut world), 11, "it held for long enough");
@@ -199,7 +203,10 @@ fn what_breaks_again_soon_is_given_longer_each_time_until_it_holds() {
 #[test]
 fn nothing_is_replaced_before_the_delay_is_over_though_stored_times_are_whole_seconds() {
     let mut world = World::new(WL1);
-    world.now = world.now.saturating_add(jiff::SignedDuration::from_millis(900)).unwrap();
+    world.now = world
+        .now
+        .saturating_add(jiff::SignedDuration::from_millis(900))
+        .unwrap();
     world.settle();
     let before = uids(&world);
     world.capacity = Some(9);
@@ -209,9 +216,16 @@ fn nothing_is_replaced_before_the_delay_is_over_though_stored_times_are_whole_se
         .to_owned();
     world.delete("Pod", &victim);
     world.settle();
-    world.now = world.now.saturating_add(jiff::SignedDuration::from_millis(9_900)).unwrap();
+    world.now = world
+        .now
+        .saturating_add(jiff::SignedDuration::from_millis(9_900))
+        .unwrap();
     world.settle();
-    assert_eq!(before.intersection(&uids(&world)).count(), 9, "9.9 of 10 seconds have passed");
+    assert_eq!(
+        before.intersection(&uids(&world)).count(),
+        9,
+        "9.9 of 10 seconds have passed"
+    );
 }
 
 #[test]
@@ -226,10 +240,16 @@ fn growing_back_past_the_minimum_is_no_breach_however_long_the_new_pods_wait() {
     world.settle();
     world.advance(60);
     world.settle();
-    assert!(kept.is_subset(&uids(&world)), "what runs is left alone while there is no room for more");
+    assert!(
+        kept.is_subset(&uids(&world)),
+        "what runs is left alone while there is no room for more"
+    );
     world.capacity = None;
     world.settle();
     assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
     let given = seconds_until_replaced(&mut world);
-    assert_eq!(given, 11, "once the new minimum was ready, falling below it is a breach again");
+    assert_eq!(
+        given, 11,
+        "once the new minimum was ready, falling below it is a breach again"
+    );
 }

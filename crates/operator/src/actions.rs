@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use coppice_api::names::labels;
-use coppice_api::types::{PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
+use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
 use coppice_core::command::{Command, Kind, Target};
 use coppice_core::report;
 use coppice_runtime::cache::Kind as CachedKind;
@@ -110,6 +110,10 @@ macro_rules! with_kind {
             }
             Kind::ComputeDomain => {
                 let $cached = &$world.domains;
+                $body
+            }
+            Kind::ClusterTopologyBinding => {
+                let $cached = &$world.topologies;
                 $body
             }
             Kind::ResourceClaim => {
@@ -289,6 +293,7 @@ macro_rules! controlled {
 }
 
 controlled!(
+    ClusterTopologyBinding,
     PodCliqueSet,
     PodClique,
     PodCliqueScalingGroup,
@@ -325,7 +330,7 @@ fn reference(target: &Target) -> ObjectReference {
     ObjectReference {
         api_version: target.kind.api_version().to_owned(),
         kind: target.kind.as_str().to_owned(),
-        namespace: Some(target.namespace.clone()),
+        namespace: Some(target.namespace.clone()).filter(|namespace| !namespace.is_empty()),
         name: target.name.clone(),
         uid: target.uid.clone(),
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
-use coppice_api::types::PodCliqueSet;
+use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
 use coppice_core::command::Command;
 use coppice_core::context::SetContext;
 use coppice_core::facts::SetFacts;
@@ -14,6 +14,8 @@ use coppice_core::report::{self, Failure, Subject};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
 use coppice_core::settings::{Settings, TopologyLevels};
 use coppice_core::snapshot::ReplicaSnapshot;
+use coppice_core::topology::plan_binding;
+use coppice_runtime::cache::ObjectKey;
 use coppice_runtime::clock::SharedClock;
 use coppice_runtime::queue::{Outcome, Priority, Queue};
 use coppice_runtime::write::WriteError;
@@ -88,7 +90,7 @@ impl Controller {
         let controller = self.clone();
         self.world
             .topologies
-            .on_change(move |_| controller.mark_where(|_| true));
+            .on_change(move |change| controller.topology_changed(change.old.as_deref(), change.new.as_deref()));
         let controller = self.clone();
         self.world.claim_templates.on_change(move |change| {
             for template in change.old.iter().chain(&change.new) {
@@ -97,6 +99,16 @@ impl Controller {
                 controller.mark_where(|set| template_objects(&SetFacts::of(set)).contains(&name));
             }
         });
+    }
+
+    /// A topology changed: its own status is looked at again, and every set when its levels are not what they were.
+    fn topology_changed(&self, old: Option<&ClusterTopologyBinding>, new: Option<&ClusterTopologyBinding>) {
+        if let Some(name) = new.and_then(|new| new.metadata.name.as_deref()) {
+            self.queue.mark(Key::Topology(name.into()), Priority::Low);
+        }
+        if old.map(|old| &old.spec.levels) != new.map(|new| &new.spec.levels) {
+            self.mark_where(|_| true);
+        }
     }
 
     /// A set changed: the set itself is looked at again, and its replicas when the change concerns them.
@@ -137,6 +149,7 @@ impl Controller {
             let planned = match &key {
                 Key::Set(set) => self.plan_whole(set),
                 Key::Replica(set, index) => self.plan_one(set, *index),
+                Key::Topology(name) => self.plan_topology(name),
             };
             let now = self.clock.now();
             let (stages, retry_at) = self.trouble.admit(&key, planned.stages, now);
@@ -224,6 +237,19 @@ impl Controller {
             stages: plan.stages,
             deadline: plan.deadline,
             seen: Some(seen),
+        }
+    }
+
+    fn plan_topology(&self, name: &str) -> Planned {
+        let binding = {
+            let moment = self.world.cache.moment();
+            self.world.topologies.get(&moment, &ObjectKey::new("", name))
+        };
+        Planned {
+            stages: binding
+                .map(|binding| vec![plan_binding(&binding, self.clock.now())])
+                .unwrap_or_default(),
+            ..Planned::default()
         }
     }
 

@@ -1,4 +1,4 @@
-//! What work is queued for: a replica of a set, or the set as a whole.
+//! What work is queued for: a replica of a set, the set as a whole, or a topology.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,6 +41,8 @@ pub enum Key {
     Set(SetKey),
     /// One replica of it.
     Replica(SetKey, u32),
+    /// A ClusterTopologyBinding, by name.
+    Topology(Arc<str>),
 }
 
 /// The set that an object belongs to, by its labels.

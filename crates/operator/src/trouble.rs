@@ -136,6 +136,7 @@ impl Trouble {
     pub(crate) fn forget(&self, gone: &SetKey) {
         self.entries.lock().retain(|key, _| match key {
             Key::Set(set) | Key::Replica(set, _) => set != gone,
+            Key::Topology(_) => true,
         });
     }
 }

@@ -33,7 +33,11 @@ impl Pool {
     fn run(&self, scenario: &Scenario) -> Result<(), Failed> {
         let options = options(scenario);
         let alone = scenario.disturbs_api_server();
-        let free = if alone {
+        // Webhooks stay configured when their operator has gone, so nobody else can use that control plane.
+        let asks = scenario.operator().is_some_and(|needs| needs.webhooks);
+        let shared = !alone && !asks;
+        let reach = if asks { Reach::Loopback } else { Reach::Nowhere };
+        let free = if !shared {
             None
         } else {
             self.free().get_mut(&options).and_then(Vec::pop)
@@ -53,7 +57,7 @@ impl Pool {
             };
             // The operator comes and goes with each scenario that wants it; its kinds stay.
             let operator = match scenario.operator() {
-                Some(needs) => Some(InProcessOperator::start(control_plane.client(), needs, Reach::Nowhere).await?),
+                Some(needs) => Some(InProcessOperator::start(control_plane.client(), needs, reach).await?),
                 None => None,
             };
             let under_test = operator.as_ref().map(|operator| operator as &dyn OperatorUnderTest);
@@ -69,7 +73,7 @@ impl Pool {
             if let Some(operator) = &operator {
                 operator.stop().await;
             }
-            if !alone {
+            if shared {
                 self.free().entry(options.clone()).or_default().push(control_plane);
             }
             result.map_err(|failure| Failed::from(failure.to_string()))

@@ -11,7 +11,9 @@ use crate::layout::GangLayout;
 use crate::reasons;
 use crate::snapshot::target_of;
 
-pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
+/// Returns how far each gang is.
+pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) -> Vec<(String, PodGangPhase)> {
+    let mut phases = Vec::new();
     for gang in &replica.layout.gangs {
         let Some(stored) = replica.snapshot.gangs.get(&gang.name) else {
             continue;
@@ -29,6 +31,7 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
             (None, Some(_)) => PodGangPhase::Starting,
             (None, None) => PodGangPhase::Running,
         };
+        phases.push((gang.name.clone(), status.phase.clone()));
         let mut say = |kind, holds: bool, yes: &'static str, no: &'static str, message: String| {
             let verdict = Verdict {
                 kind,
@@ -81,6 +84,7 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
             });
         }
     }
+    phases
 }
 
 fn all_exist(replica: &Replica<'_>, gang: &GangLayout, pods: &PodNames) -> bool {

@@ -119,6 +119,15 @@ fn write(
     } else {
         conditions::remove(&mut status.conditions, IN_PROGRESS);
     }
+    let lost_all = before.scheduled_replicas > 0 && counts.scheduled == 0 && layout.copies > 0;
+    if lost_all && !updating && !terminated {
+        draft.statuses.push(Command::Event {
+            target: target_of(Kind::PodCliqueScalingGroup, &stored.metadata),
+            warning: true,
+            reason: reasons::ALL_LOST,
+            message: "the last copy of the group that had its minimum on nodes has fallen below it".to_owned(),
+        });
+    }
     let flipped = conditions::is_true(&before.conditions, BREACHED) != counts.breached;
     let settled = counts.available == layout.copies;
     let target = |status: &PodCliqueScalingGroupStatus| {

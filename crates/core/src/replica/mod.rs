@@ -18,8 +18,9 @@ mod teardown;
 pub(crate) mod terminating;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use coppice_api::types::LastError;
+use coppice_api::types::{LastError, PodGangPhase};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -88,6 +89,8 @@ pub struct ReplicaSummary {
     pub errors: Vec<LastError>,
     /// ResourceClaimTemplates that it needs and that do not exist, as `namespace/name`.
     pub missing_templates: BTreeSet<String>,
+    /// Its gangs, and how far each is. Shared, because the set's planner reads the summaries of all replicas each time.
+    pub gangs: Arc<[(String, PodGangPhase)]>,
 }
 
 /// Commands while they are collected, in the order of the stages.
@@ -189,8 +192,9 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     gates::plan(&replica, &mut draft);
     clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
     let groups = group_status::plan(&replica, &rolling, &terminating, &mut draft);
-    gang_status::plan(&replica, &pods, &mut draft);
+    let gangs = gang_status::plan(&replica, &pods, &mut draft);
     let mut summary = summarise(&replica, &groups);
+    summary.gangs = gangs.into();
     summary.missing_templates = claims.missing;
     draft.finish(summary)
 }
@@ -228,5 +232,6 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
         groups: (count(groups.len()), count(updated_groups)),
         errors: report::last_errors(replica.snapshot.failures.iter(), &[]),
         missing_templates: BTreeSet::new(),
+        gangs: Arc::default(),
     }
 }

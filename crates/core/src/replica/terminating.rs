@@ -18,8 +18,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::clique_state::BREACHED;
 use super::{CliqueState, Draft, Replica, clique_status};
+use crate::command::{Command, Kind};
 use crate::conditions;
 use crate::reasons;
+use crate::snapshot::target_of;
 
 /// The condition that marks a clique whose pods are being replaced.
 pub(crate) const IN_PROGRESS: &str = "GangTerminationInProgress";
@@ -122,6 +124,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Terminating {
             draft.wake_at(due);
             continue;
         }
+        draft.statuses.push(told(replica, unit));
         let begun = affected.iter().map(|&index| (index, Times::after(recent)));
         terminating.begun.extend(begun);
         terminating.cliques.extend(affected);
@@ -159,6 +162,25 @@ fn marked(replica: &Replica<'_>) -> Terminating {
             finished: marked,
             ..Terminating::default()
         }
+    }
+}
+
+/// The event on the set that tells of a termination.
+fn told(replica: &Replica<'_>, unit: Unit) -> Command {
+    let index = replica.snapshot.index;
+    let why = "is replaced as a whole: it had too few pods for longer than terminationDelay";
+    let (reason, message) = match unit {
+        Unit::Replica => (reasons::REPLICA_REPLACED, format!("replica {index} {why}")),
+        Unit::Copy { group, copy } => (
+            reasons::COPY_REPLACED,
+            format!("copy {copy} of {} {why}", replica.layout.groups[group].name),
+        ),
+    };
+    Command::Event {
+        target: target_of(Kind::PodCliqueSet, &replica.context.facts.set.metadata),
+        warning: true,
+        reason,
+        message,
     }
 }
 

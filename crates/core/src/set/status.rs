@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use coppice_api::names::selectors::set_selector;
-use coppice_api::types::{LastError, PodCliqueSet, PodCliqueSetStatus, TopologyConstraint};
+use coppice_api::types::{
+    LastError, PodCliqueSet, PodCliqueSetStatus, PodGangPhase, PodGangSummary, TopologyConstraint,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -17,6 +19,9 @@ use crate::report;
 
 /// The code of an error about a missing ResourceClaimTemplate.
 pub(crate) const TEMPLATE_ERROR: &str = "ERR_GET_RESOURCECLAIMTEMPLATE";
+
+/// Gangs that a status lists at most. Where there are more, those that run are left out.
+const MOST_GANGS: usize = 256;
 
 const TOPOLOGY: &str = "TopologyLevelsUnavailable";
 
@@ -50,6 +55,7 @@ pub(crate) fn count(
         progress.total_pod_clique_scaling_groups_count = sum(|replica| replica.groups.0);
         progress.updated_pod_clique_scaling_groups_count = sum(|replica| replica.groups.1);
     }
+    status.pod_gang_statuses = gangs(&wanted);
     let updating = status
         .update_progress
         .as_ref()
@@ -131,6 +137,21 @@ pub(crate) fn count(
     };
     say("Degraded", degraded, reason, message);
     topology(context, now, status);
+}
+
+/// How far the gangs are, in the order of replicas. Their conditions are on the PodGangs themselves.
+fn gangs(wanted: &[&ReplicaSummary]) -> Vec<PodGangSummary> {
+    let all = wanted.iter().flat_map(|replica| replica.gangs.iter());
+    let few = wanted.iter().map(|replica| replica.gangs.len()).sum::<usize>() <= MOST_GANGS;
+    all.filter(|(_, phase)| few || *phase != PodGangPhase::Running)
+        .take(MOST_GANGS)
+        .map(|(name, phase)| PodGangSummary {
+            name: name.clone(),
+            phase: phase.clone(),
+            conditions: Vec::new(),
+            unknown: Default::default(),
+        })
+        .collect()
 }
 
 /// Templates that are missing, as an error of the set.

@@ -5,14 +5,22 @@ use std::fmt;
 
 use async_trait::async_trait;
 use coppice_api::admission::Schedulers;
+use coppice_api::types::PodCliqueSet;
 use coppice_core::settings::Settings;
 use coppice_crds::{InstallOptions, install, install_definitions};
+use coppice_operator::certificates::keeper;
+use coppice_operator::webhooks::configurations::Address;
 use coppice_operator::webhooks::in_process::{self, Slot};
-use coppice_operator::webhooks::{Admission, Policy};
+use coppice_operator::webhooks::install::install as install_webhooks;
+use coppice_operator::webhooks::server::Server;
+use coppice_operator::webhooks::service::{Certificates, Service};
+use coppice_operator::webhooks::{Admission, Endpoint, Policy};
 use coppice_operator::world::World;
 use coppice_operator::{Operator, Options};
 use coppice_runtime::cache::Cache;
+use coppice_runtime::metrics::Metrics;
 use kube::Client;
+use kube::api::{Api, PostParams};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -32,6 +40,8 @@ pub struct OperatorNeeds {
     pub topology_aware: bool,
     /// Sets get ComputeDomains for their NVLink groups.
     pub auto_mnnvl: bool,
+    /// A real API server asks the webhooks too, over TLS. The embedded one always does.
+    pub webhooks: bool,
 }
 
 impl OperatorNeeds {
@@ -121,13 +131,27 @@ const SCHEDULERS: [&str; 3] = ["default-scheduler", "coppice", "kai-scheduler"];
 pub enum Reach {
     /// Through handlers in this process, which the API server was built with.
     InProcess(Slot),
+    /// Over TLS on this machine, with the certificate that the operator keeps.
+    Loopback,
     /// Not at all.
     Nowhere,
 }
 
 struct Running {
     operator: Option<Operator>,
+    webhooks: Option<Service>,
     version: u32,
+}
+
+impl Running {
+    async fn stop(&mut self) {
+        if let Some(operator) = self.operator.take() {
+            operator.stop().await;
+        }
+        if let Some(webhooks) = self.webhooks.take() {
+            webhooks.stop().await;
+        }
+    }
 }
 
 /// The operator in this process. Each restart is an upgrade: the next one has a newer version.
@@ -150,20 +174,18 @@ impl InProcessOperator {
                 .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
         }
         let version = 1;
-        let operator = Some(run(&client, needs.options(version), &reach).await?);
+        let running = Mutex::new(run(&client, needs, version, &reach).await?);
         Ok(Self {
             client,
             needs,
             reach,
-            running: Mutex::new(Running { operator, version }),
+            running,
         })
     }
 
     /// Stops it.
     pub async fn stop(&self) {
-        if let Some(operator) = self.running.lock().await.operator.take() {
-            operator.stop().await;
-        }
+        self.running.lock().await.stop().await;
     }
 }
 
@@ -171,18 +193,15 @@ impl InProcessOperator {
 impl OperatorUnderTest for InProcessOperator {
     async fn restart(&self) -> Result<(), EnvironmentError> {
         let mut running = self.running.lock().await;
-        if let Some(operator) = running.operator.take() {
-            operator.stop().await;
-        }
-        running.version += 1;
-        let options = self.needs.options(running.version);
-        running.operator = Some(run(&self.client, options, &self.reach).await?);
+        running.stop().await;
+        *running = run(&self.client, self.needs, running.version + 1, &self.reach).await?;
         Ok(())
     }
 }
 
 /// Starts an operator, and its webhooks where the API server can reach them.
-async fn run(client: &Client, options: Options, reach: &Reach) -> Result<Operator, EnvironmentError> {
+async fn run(client: &Client, needs: OperatorNeeds, version: u32, reach: &Reach) -> Result<Running, EnvironmentError> {
+    let options = needs.options(version);
     let policy = Policy {
         schedulers: Schedulers::named(SCHEDULERS),
         topology_aware_scheduling: options.settings.topology_aware,
@@ -190,7 +209,9 @@ async fn run(client: &Client, options: Options, reach: &Reach) -> Result<Operato
         ..Policy::default()
     };
     let world = World::new(Cache::new(options.metrics.clone()));
+    let metrics = options.metrics.clone();
     let operator = Operator::start_on(world.clone(), client.clone(), options).await;
+    let mut webhooks = None;
     match reach {
         Reach::InProcess(slot) => {
             slot.bind(Admission::new(policy, world, client.clone()));
@@ -198,7 +219,58 @@ async fn run(client: &Client, options: Options, reach: &Reach) -> Result<Operato
                 .await
                 .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
         }
+        Reach::Loopback => {
+            let admission = Admission::new(policy, world, client.clone());
+            let service = loopback(client, admission, &metrics).await;
+            webhooks = Some(service.map_err(|error| EnvironmentError::Operator(error.to_string()))?);
+        }
         Reach::Nowhere => {}
     }
-    Ok(operator)
+    Ok(Running {
+        operator: Some(operator),
+        webhooks,
+        version,
+    })
+}
+
+/// Serves the webhooks on this machine and waits until the API server asks them.
+async fn loopback(
+    client: &Client,
+    admission: Admission,
+    metrics: &Metrics,
+) -> Result<Service, Box<dyn std::error::Error + Send + Sync>> {
+    let server = Server::bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).await?;
+    let address = Address::Url(format!("https://{}", server.address()?));
+    let endpoints: Vec<Endpoint> = Endpoint::ALL
+        .into_iter()
+        .filter(|endpoint| *endpoint != Endpoint::Authorize)
+        .collect();
+    install_webhooks(client, &endpoints, &address).await?;
+    let kept = keeper::Options {
+        endpoints,
+        ..keeper::Options::new("default", "webhook-certificate")
+    };
+    let service = Service::start(client, server, admission, Certificates::Kept(Box::new(kept)), metrics)?;
+    service.served().wait_loaded().await;
+    // Nothing tells when an API server has read its webhook configurations: what only a webhook refuses shows it. Each
+    // question waits for its answer, so this is bounded by their number.
+    let sets: Api<PodCliqueSet> = Api::namespaced(client.clone(), "default");
+    let mistake: PodCliqueSet = serde_json::from_value(json!({
+        "metadata": {"name": "is-admission-there"},
+        "spec": {"replicas": 1, "template": {"cliques": [{"name": "a", "spec": {
+            "roleName": "a", "replicas": 1, "minAvailable": 2, "podSpec": {"containers": [{"name": "a", "image": "a"}]},
+        }}]}},
+    }))?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let mut answer = String::new();
+    for _ in 0..2_000 {
+        match sets.create(&dry_run, &mistake).await {
+            Err(error) if error.to_string().contains("minAvailable") => return Ok(service),
+            other => answer = format!("{other:?}"),
+        }
+    }
+    Err(format!("the API server does not ask the webhooks; it answered {answer}").into())
 }
