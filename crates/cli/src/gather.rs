@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use coppice_api::names::labels;
@@ -15,6 +16,9 @@ use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::view::build::Objects;
+
+/// Changes that come within this time are drawn together.
+pub(crate) const REDRAW_PAUSE: Duration = Duration::from_millis(100);
 
 /// The set of a name; when there is none, says which ones there are.
 pub(crate) async fn set(client: &Client, namespace: &str, name: &str) -> Result<PodCliqueSet> {
@@ -150,7 +154,21 @@ impl Live {
     }
 }
 
-fn state<K>(store: &Store<K>) -> Vec<K>
+/// Waits for a change, and for those that come close behind it: they are shown together.
+pub(crate) async fn settled(changes: &mut Changes) -> Result<()> {
+    changes.next().await.context("the watch ended")??;
+    let pause = tokio::time::sleep(REDRAW_PAUSE);
+    tokio::pin!(pause);
+    loop {
+        tokio::select! {
+            () = &mut pause => return Ok(()),
+            change = changes.next() => change.context("the watch ended")??,
+        }
+    }
+}
+
+/// What a store holds now.
+pub(crate) fn state<K>(store: &Store<K>) -> Vec<K>
 where
     K: kube::Resource + Clone + 'static,
     K::DynamicType: Eq + std::hash::Hash + Clone,
@@ -158,7 +176,8 @@ where
     store.state().iter().map(|object| object.as_ref().clone()).collect()
 }
 
-fn follow<K>(api: Api<K>, config: watcher::Config) -> (Store<K>, Changes)
+/// Keeps a store in step with the objects of a kind.
+pub(crate) fn follow<K>(api: Api<K>, config: watcher::Config) -> (Store<K>, Changes)
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
 {

@@ -1,25 +1,20 @@
 //! `coppice get`: a set as a tree, or all sets as a table.
 
-use std::io::Write as _;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use coppice_api::types::PodCliqueSet;
 use coppice_runtime::layers;
-use futures::StreamExt as _;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 
 use crate::client::Cluster;
 use crate::gather::{self, Live};
 use crate::output::{self, Format};
+use crate::screen::Screen;
 use crate::view::text::{self, Style};
 use crate::view::{SetView, build, table};
-
-/// Changes that come within this time are drawn together.
-const REDRAW_PAUSE: Duration = Duration::from_millis(100);
 
 /// Show a set as a tree of replicas, groups, cliques and pods; without a name, all sets.
 #[derive(Args)]
@@ -95,47 +90,31 @@ impl Get {
         // An absent set is an error here as it is without --watch.
         gather::set(client, namespace, name).await?;
         let (live, mut changes) = Live::follow(client, namespace, name).await?;
-        let mut drawn = String::new();
-        let mut seen = false;
-        while let Some(change) = changes.next().await {
-            change?;
-            let pause = tokio::time::sleep(REDRAW_PAUSE);
-            tokio::pin!(pause);
-            loop {
-                tokio::select! {
-                    () = &mut pause => break,
-                    Some(change) = changes.next() => change?,
-                }
-            }
+        let mut screen = Screen::default();
+        let mut last: Option<SetView> = None;
+        loop {
+            gather::settled(&mut changes).await?;
             let Some((set, objects)) = live.now() else {
-                if seen {
+                if last.is_some() {
                     println!("PodCliqueSet {namespace}/{name} is gone");
                     return Ok(ExitCode::SUCCESS);
                 }
                 continue;
             };
-            seen = true;
             let view = build::set_view(&set, &objects);
+            if last.as_ref() == Some(&view) {
+                continue;
+            }
             if self.output != Format::Text {
                 self.output.print(&view, |_| String::new())?;
-                continue;
+            } else if Screen::is_there() {
+                let style = self.style();
+                let short = Style { pods: false, ..style };
+                screen.draw(&[text::draw(&view, style), text::draw(&view, short)])?;
+            } else {
+                println!("{}", text::draw(&view, self.style()));
             }
-            let style = self.style();
-            let text = text::draw(&view, style);
-            if text == drawn {
-                continue;
-            }
-            if style.terminal && !drawn.is_empty() {
-                // Up to the first line of the last drawing, and clear to the end of the screen.
-                print!("\x1b[{}A\x1b[J", drawn.lines().count());
-            }
-            print!("{text}");
-            if !style.terminal {
-                println!();
-            }
-            std::io::stdout().flush()?;
-            drawn = text;
+            last = Some(view);
         }
-        Ok(ExitCode::SUCCESS)
     }
 }

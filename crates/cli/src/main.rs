@@ -5,9 +5,12 @@ mod client;
 mod crds;
 mod demo;
 mod embedded;
+mod events;
 mod explain;
 mod gather;
 mod get;
+#[cfg(test)]
+mod golden;
 mod initc;
 mod lint;
 mod logging;
@@ -17,7 +20,9 @@ mod output;
 mod plan;
 mod process;
 mod scheduler;
+mod screen;
 mod status;
+mod topology;
 mod up;
 mod view;
 
@@ -49,6 +54,10 @@ enum Command {
     Status(status::Status),
     /// Show what applying manifests would do: what changes, which pods are replaced, in which steps
     Plan(plan::Plan),
+    /// Show nodes by the levels of the topology: GPUs, what is free, and which gangs run where
+    Topology(topology::Topology),
+    /// Show what happened to a set and everything it owns, warnings first
+    Events(events::Events),
     /// Print or install the CustomResourceDefinitions
     Crds(crds::Crds),
     /// Check manifests as admission would, without a cluster
@@ -84,6 +93,8 @@ async fn main() -> ExitCode {
         Command::Get(get) => get.run().await,
         Command::Status(status) => status.run().await,
         Command::Plan(plan) => plan.run().await,
+        Command::Topology(topology) => topology.run().await,
+        Command::Events(events) => events.run().await,
         Command::Crds(crds) => crds.run().await,
         Command::Lint(lint) => lint.run(),
         Command::Explain(explain) => explain.run().await,

@@ -1,7 +1,5 @@
 //! Plans for changes of the example, against golden files; COPPICE_BLESS=1 writes them anew.
 
-use std::path::PathBuf;
-
 use coppice_api::admission::default_pod_clique_set;
 use coppice_api::types::PodCliqueSet;
 use serde_json::{Value, json};
@@ -12,14 +10,7 @@ use super::{Action, PlanView, rehearsal, text};
 const EXAMPLE: &str = include_str!("../../../../examples/disaggregated.yaml");
 
 fn golden(name: &str, actual: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("src/plan/golden")
-        .join(name);
-    if std::env::var_os("COPPICE_BLESS").is_some() {
-        std::fs::write(&path, actual).expect("the golden file can be written");
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(actual, expected, "{name} differs; COPPICE_BLESS=1 writes it anew");
+    crate::golden::check(&format!("plan/golden/{name}"), actual);
 }
 
 fn example(change: impl FnOnce(&mut Value)) -> PodCliqueSet {

@@ -47,7 +47,7 @@ pub(crate) fn set_view(set: &PodCliqueSet, objects: &Objects) -> SetView {
         pods.add(clique.count);
     }
     for pod in &objects.pods {
-        gpus.add(gpus_of(pod));
+        gpus.add(gpu_count(pod));
     }
     let empty = PodCliqueSetStatus::default();
     let status = set.status.as_ref().unwrap_or(&empty);
@@ -74,7 +74,8 @@ pub(crate) fn set_view(set: &PodCliqueSet, objects: &Objects) -> SetView {
     }
 }
 
-fn cliques_of(replica: &ReplicaView) -> impl Iterator<Item = &CliqueView> {
+/// All cliques of a replica: its own, and those of its groups.
+pub(crate) fn cliques_of(replica: &ReplicaView) -> impl Iterator<Item = &CliqueView> {
     let copies = replica.groups.iter().flat_map(|group| &group.copies);
     replica.cliques.iter().chain(copies.flat_map(|copy| &copy.cliques))
 }
@@ -244,6 +245,7 @@ fn pod_view(pod: &Pod, revision: Option<&String>) -> PodView {
         .flat_map(|status| status.container_statuses.iter().flatten());
     PodView {
         name: pod.name_any(),
+        uid: pod.uid(),
         index: pod.labels().get(labels::POD_INDEX).and_then(|index| parse_index(index)),
         state,
         reason,
@@ -318,10 +320,23 @@ fn place_of(name: &str, gang: &PodGang, objects: &Objects) -> Option<String> {
     })
 }
 
-fn gpus_of(pod: &Pod) -> Count {
+/// How far the GPUs of a pod have come.
+fn gpu_count(pod: &Pod) -> Count {
     if pod.metadata.deletion_timestamp.is_some() {
         return Count::default();
     }
+    let desired = gpus_of(pod);
+    let placed = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let ready = pod_state::of(pod).0 == pod_state::PodState::Ready;
+    Count {
+        desired,
+        scheduled: if placed { desired } else { 0 },
+        ready: if ready { desired } else { 0 },
+    }
+}
+
+/// The GPUs that a pod asks for.
+pub(crate) fn gpus_of(pod: &Pod) -> i64 {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let amounts = containers
         .filter_map(|container| container.resources.as_ref())
@@ -330,14 +345,7 @@ fn gpus_of(pod: &Pod) -> Count {
             let named = resources.limits.as_ref().or(resources.requests.as_ref());
             named.into_iter().flatten().filter(|(name, _)| name.ends_with("/gpu"))
         });
-    let desired: i64 = amounts.filter_map(|(_, amount)| amount.0.parse::<i64>().ok()).sum();
-    let placed = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-    let ready = pod_state::of(pod).0 == pod_state::PodState::Ready;
-    Count {
-        desired,
-        scheduled: if placed { desired } else { 0 },
-        ready: if ready { desired } else { 0 },
-    }
+    amounts.filter_map(|(_, amount)| amount.0.parse::<i64>().ok()).sum()
 }
 
 fn replica_index(object: &impl Resource) -> Option<u32> {

@@ -4,6 +4,7 @@
 //! schema of its own with a version, so fields are added and never change their meaning.
 
 pub(crate) mod build;
+pub(crate) mod changes;
 pub(crate) mod pod_state;
 pub(crate) mod table;
 pub(crate) mod text;
@@ -145,6 +146,9 @@ pub(crate) struct CliqueView {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PodView {
     pub(crate) name: String,
+    /// Names come back, this does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) uid: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<u32>,
     pub(crate) state: pod_state::PodState,

@@ -4,26 +4,17 @@
     reason = "JSON written in place reads better without a reference"
 )]
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use coppice_api::names::finalizers::SCHEDULING_GATE;
 use coppice_api::types::PodCliqueSet;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 use super::build::{Objects, set_view};
 use super::text::{Style, draw};
-use super::{SetState, SetView, table};
+use super::{SetState, SetView, changes, table};
 
 fn golden(name: &str, actual: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("src/view/golden")
-        .join(name);
-    if std::env::var_os("COPPICE_BLESS").is_some() {
-        std::fs::write(&path, actual).expect("the golden file can be written");
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(actual, expected, "{name} differs; COPPICE_BLESS=1 writes it anew");
+    crate::golden::check(&format!("view/golden/{name}"), actual);
 }
 
 fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -201,4 +192,15 @@ fn states_follow_conditions() {
 #[test]
 fn many_sets_are_a_table() {
     golden("table.txt", &table::draw(&table::SetList::new(vec![updating()])));
+}
+
+#[test]
+fn what_changed_is_told_in_lines() {
+    let applied = set_view(&set(json!(null)), &Objects::default());
+    assert_eq!(changes::lines(None, &applied), ["set serving/llm: Progressing"]);
+    let lines = changes::lines(Some(&applied), &updating());
+    golden("changes.txt", &(lines.join("\n") + "\n"));
+    assert_eq!(changes::lines(Some(&updating()), &updating()), Vec::<String>::new());
+    let gone = changes::lines(Some(&updating()), &applied);
+    assert!(gone.contains(&"gang llm-0: gone".to_owned()), "{gone:?}");
 }

@@ -16,8 +16,9 @@ pub(crate) struct Style {
     pub(crate) pods: bool,
 }
 
+/// A colour of a terminal.
 #[derive(Clone, Copy)]
-enum Colour {
+pub(crate) enum Colour {
     Green,
     Yellow,
     Red,
@@ -26,7 +27,8 @@ enum Colour {
 }
 
 impl Style {
-    fn paint(self, text: &str, colour: Colour) -> String {
+    /// The text in a colour, where there are colours.
+    pub(crate) fn paint(self, text: &str, colour: Colour) -> String {
         if !self.terminal {
             return text.to_owned();
         }
@@ -41,7 +43,7 @@ impl Style {
     }
 
     /// The branch to a child, and what its own children are indented with.
-    fn branch(self, last: bool) -> (&'static str, &'static str) {
+    pub(crate) fn branch(self, last: bool) -> (&'static str, &'static str) {
         match (self.terminal, last) {
             (true, false) => ("├─ ", "│  "),
             (true, true) => ("└─ ", "   "),
@@ -248,9 +250,16 @@ fn clique_branch(clique: &CliqueView, width: usize, style: Style) -> Branch {
     Branch { line, below }
 }
 
-/// The first few nodes, and how many more there are.
-fn abridged(nodes: &[&str]) -> String {
+/// The first few nodes, each once, and how many more there are.
+pub(super) fn abridged(nodes: &[&str]) -> String {
     const SHOWN: usize = 3;
+    let mut distinct: Vec<&str> = Vec::new();
+    for node in nodes {
+        if !distinct.contains(node) {
+            distinct.push(node);
+        }
+    }
+    let nodes = distinct;
     if nodes.len() <= SHOWN {
         return nodes.join(", ");
     }
