@@ -33,6 +33,14 @@ impl Cluster {
         Ok((client, namespace))
     }
 
+    /// A client, and the address of its API server.
+    pub(crate) async fn client_and_address(&self, options: &layers::Options) -> Result<(Client, String)> {
+        let config = self.config().await?;
+        let address = config.cluster_url.to_string();
+        let client = layers::client(config, options).context("the kubeconfig cannot be used")?;
+        Ok((client, address.trim_end_matches('/').to_owned()))
+    }
+
     async fn config(&self) -> Result<Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),

@@ -4,6 +4,7 @@
 mod client;
 mod crds;
 mod demo;
+mod doctor;
 mod embedded;
 mod events;
 mod explain;
@@ -58,6 +59,8 @@ enum Command {
     Topology(topology::Topology),
     /// Show what happened to a set and everything it owns, warnings first
     Events(events::Events),
+    /// Check an installation: API server, CRDs, operator, webhooks, scheduler, rights, topology, sets
+    Doctor(doctor::Doctor),
     /// Print or install the CustomResourceDefinitions
     Crds(crds::Crds),
     /// Check manifests as admission would, without a cluster
@@ -95,6 +98,7 @@ async fn main() -> ExitCode {
         Command::Plan(plan) => plan.run().await,
         Command::Topology(topology) => topology.run().await,
         Command::Events(events) => events.run().await,
+        Command::Doctor(doctor) => doctor.run().await,
         Command::Crds(crds) => crds.run().await,
         Command::Lint(lint) => lint.run(),
         Command::Explain(explain) => explain.run().await,

@@ -136,7 +136,7 @@ impl Events {
             let entries = build::entries(&gather::state(&events), live.is_some().then_some(&owned));
             for entry in entries.into_iter().rev() {
                 if told.insert(entry.key(), entry.count) != Some(entry.count) {
-                    self.output.print(&entry, |entry| text::line(entry))?;
+                    self.output.print(&entry, text::line)?;
                 }
             }
         }

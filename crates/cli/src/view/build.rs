@@ -80,7 +80,8 @@ pub(crate) fn cliques_of(replica: &ReplicaView) -> impl Iterator<Item = &CliqueV
     replica.cliques.iter().chain(copies.flat_map(|copy| &copy.cliques))
 }
 
-fn set_state(set: &PodCliqueSet, status: &PodCliqueSetStatus) -> (SetState, Option<String>) {
+/// The state of a set, and why.
+pub(crate) fn set_state(set: &PodCliqueSet, status: &PodCliqueSetStatus) -> (SetState, Option<String>) {
     let find = |kind: &str| status.conditions.iter().find(|condition| condition.type_ == kind);
     let message = |condition: Option<&Condition>| condition.map(|condition| condition.message.clone());
     if set.metadata.deletion_timestamp.is_some() {
@@ -273,19 +274,24 @@ fn gangs_of(replica: u32, objects: &Objects) -> Vec<GangView> {
     views
 }
 
+/// Why a gang is not scheduled or not ready.
+pub(crate) fn gang_waiting(gang: &PodGang) -> Option<String> {
+    let status = gang.status.as_ref();
+    let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    ["Scheduled", "Ready"].iter().find_map(|kind| {
+        let condition = conditions.iter().find(|condition| condition.type_ == **kind)?;
+        (condition.status != "True").then(|| format!("{}: {}", condition.reason, condition.message))
+    })
+}
+
 fn gang_view(gang: &PodGang, objects: &Objects) -> GangView {
     let name = gang.name_any();
     let status = gang.status.as_ref();
-    let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let waiting = ["Scheduled", "Ready"].iter().find_map(|kind| {
-        let condition = conditions.iter().find(|condition| condition.type_ == **kind)?;
-        (condition.status != "True").then(|| format!("{}: {}", condition.reason, condition.message))
-    });
     GangView {
         phase: status.map_or_else(|| "Pending".to_owned(), |status| status.phase.as_str().to_owned()),
         placement_score: status.and_then(|status| status.placement_score),
         place: place_of(&name, gang, objects),
-        waiting,
+        waiting: gang_waiting(gang),
         name,
     }
 }

@@ -14,6 +14,9 @@ use serde_json::Value;
 use super::configurations::Address;
 use super::{Admission, Endpoint, install};
 
+/// The address in the configurations: nobody listens there, because the API server has handlers by name.
+pub const ADDRESS: &str = "https://in-process.invalid";
+
 /// The future of an answer; an error is a failure to answer.
 pub type Review = Pin<Box<dyn Future<Output = Result<Value, String>> + Send>>;
 
@@ -55,8 +58,7 @@ impl Slot {
     }
 }
 
-/// Installs the configurations of the three questions about users' own objects. Their address is never called, because
-/// the API server has handlers by name.
+/// Installs the configurations of the three questions about users' own objects, under an [`ADDRESS`] that is never called.
 ///
 /// # Errors
 /// When the API server refuses one.
@@ -64,6 +66,6 @@ pub async fn install(client: &Client) -> Result<(), kube::Error> {
     let endpoints = Endpoint::ALL
         .into_iter()
         .filter(|endpoint| *endpoint != Endpoint::Authorize);
-    let address = Address::Url("https://in-process.invalid".to_owned());
+    let address = Address::Url(ADDRESS.to_owned());
     install::install(client, &endpoints.collect::<Vec<_>>(), &address).await
 }
