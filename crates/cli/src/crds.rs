@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use coppice_crds::{InstallOptions, Progress, install};
 
 use crate::client::Cluster;
+use crate::reference;
 
 /// Print or install the CustomResourceDefinitions.
 ///
@@ -25,6 +26,8 @@ pub(crate) struct Crds {
 enum Form {
     Yaml,
     Json,
+    /// The API reference, a page for people
+    Markdown,
 }
 
 #[derive(Subcommand)]
@@ -45,6 +48,7 @@ impl Crds {
             match self.output {
                 Form::Yaml => print!("{}", coppice_api::crd::to_yaml()),
                 Form::Json => println!("{}", coppice_api::crd::to_json()),
+                Form::Markdown => print!("{}", reference::markdown(&coppice_api::crd::all())),
             }
             return Ok(ExitCode::SUCCESS);
         };

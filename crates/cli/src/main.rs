@@ -20,6 +20,7 @@ mod operator;
 mod output;
 mod plan;
 mod process;
+mod reference;
 mod scheduler;
 mod screen;
 mod status;
@@ -27,9 +28,11 @@ mod topology;
 mod up;
 mod view;
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use coppice_operator::configuration::LogFormat;
 
 /// Gangs of pods for multi-node AI inference on Kubernetes.
@@ -80,9 +83,25 @@ enum Command {
     },
 }
 
+/// The name of the program as a plugin of kubectl, which runs it for `kubectl grove`.
+const PLUGIN: &str = "kubectl-grove";
+
+/// The command line, under the name that the program was called by.
+fn command(program: &OsStr) -> clap::Command {
+    let command = Arguments::command();
+    let called = Path::new(program).file_stem().unwrap_or_default();
+    if called == PLUGIN {
+        // The name is what usage and errors begin with.
+        return command.name("kubectl grove").bin_name("kubectl grove");
+    }
+    command
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let program = std::env::args_os().next().unwrap_or_default();
+    let matches = command(&program).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // People at a terminal want to hear of trouble only; whoever runs a part of a cluster wants to follow it. The operator
     // has a configuration that says what to log.
     match arguments.command {
@@ -106,7 +125,16 @@ async fn main() -> ExitCode {
         Command::Scheduler(scheduler) => scheduler.run().await,
         Command::Initc(initc) => initc.run().await,
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "coppice", &mut std::io::stdout());
+            let name = Path::new(&program)
+                .file_stem()
+                .and_then(OsStr::to_str)
+                .filter(|name| *name == PLUGIN);
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                name.unwrap_or("coppice"),
+                &mut std::io::stdout(),
+            );
             Ok(ExitCode::SUCCESS)
         }
     };
@@ -123,5 +151,12 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn as_a_plugin_it_goes_by_the_name_that_people_type() {
+        let help = |program: &str| command(OsStr::new(program)).render_help().to_string();
+        assert!(help("/usr/local/bin/kubectl-grove").contains("Usage: kubectl grove <COMMAND>"));
+        assert!(help("coppice").contains("Usage: coppice <COMMAND>"));
     }
 }

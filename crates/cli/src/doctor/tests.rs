@@ -234,7 +234,7 @@ fn definitions_are_judged() {
         },
     );
     found("crds", Status::Warn, "cannot be listed: no", |facts| {
-        facts.definitions = Err("no".to_owned())
+        facts.definitions = Err("no".to_owned());
     });
 }
 
@@ -265,7 +265,7 @@ fn programs_live_by_their_leases_and_deployments() {
         facts.sets = Ok(vec![object(new)]);
     });
     found("operator", Status::Warn, "cannot be looked at: no", |facts| {
-        facts.leases = Err("no".to_owned())
+        facts.leases = Err("no".to_owned());
     });
     found(
         "scheduler",
@@ -340,32 +340,32 @@ fn webhooks_must_be_trusted() {
         },
     );
     found("webhooks", Status::Warn, "cannot be read: no", |facts| {
-        facts.webhooks[1].1 = Err("no".to_owned())
+        facts.webhooks[1].1 = Err("no".to_owned());
     });
 }
 
 #[test]
 fn rights_nodes_and_topologies_are_judged() {
     found("rights", Status::Fail, "you may not list podcliquesets", |facts| {
-        facts.rights[0].1 = Ok(false)
+        facts.rights[0].1 = Ok(false);
     });
     found("rights", Status::Warn, "you may not create podcliquesets", |facts| {
-        facts.rights[1].1 = Ok(false)
+        facts.rights[1].1 = Ok(false);
     });
     found("rights", Status::Warn, "cannot be asked for: no", |facts| {
-        facts.rights[2].1 = Err("no".to_owned())
+        facts.rights[2].1 = Err("no".to_owned());
     });
     found("nodes", Status::Fail, "there are none", |facts| {
-        facts.nodes = Ok(Vec::new())
+        facts.nodes = Ok(Vec::new());
     });
     found("nodes", Status::Warn, "cannot be listed: no", |facts| {
-        facts.nodes = Err("no".to_owned())
+        facts.nodes = Err("no".to_owned());
     });
     found("topology", Status::Ok, "no ClusterTopologyBinding", |facts| {
-        facts.topologies = Ok(Vec::new())
+        facts.topologies = Ok(Vec::new());
     });
     found("topology", Status::Warn, "cannot be listed: no", |facts| {
-        facts.topologies = Err("no".to_owned())
+        facts.topologies = Err("no".to_owned());
     });
     found("topology", Status::Warn, "1 of 1 nodes have no label rack", |facts| {
         facts.nodes = Ok(vec![object(node("n1", "True", json!({"zone": "z1"})))]);
@@ -392,6 +392,6 @@ fn sets_are_stuck_after_a_while() {
         facts.sets = Ok(many.collect());
     });
     found("sets", Status::Warn, "cannot be listed: no", |facts| {
-        facts.sets = Err("no".to_owned())
+        facts.sets = Err("no".to_owned());
     });
 }
