@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use coppice_runtime::layers;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+
+use crate::output::{advice, causes};
 
 /// Which cluster.
 #[derive(clap::Args, Clone, Default)]
@@ -46,16 +48,32 @@ impl Cluster {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
+        let usable = |result: Result<Config, kube::config::KubeconfigError>| {
+            result.map_err(|error| {
+                anyhow!(advice(
+                    &format!("the kubeconfig cannot be used: {}", causes(&error)),
+                    CONTEXTS
+                ))
+            })
+        };
         match &self.kubeconfig {
             Some(file) => {
-                let kubeconfig = Kubeconfig::read_from(file)
-                    .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
-                Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+                let kubeconfig = Kubeconfig::read_from(file).map_err(|error| {
+                    let problem = format!("cannot read the kubeconfig {}: {}", file.display(), causes(&error));
+                    anyhow!(advice(&problem, NO_CLUSTER))
+                })?;
+                usable(Config::from_custom_kubeconfig(kubeconfig, &options).await)
             }
-            None if self.context.is_some() => Ok(Config::from_kubeconfig(&options).await?),
-            None => Config::infer().await.context(
-                "no cluster: give --kubeconfig, set KUBECONFIG, or start an embedded cluster with `coppice up`",
-            ),
+            None if self.context.is_some() => usable(Config::from_kubeconfig(&options).await),
+            None => Config::infer().await.map_err(|error| {
+                anyhow!(advice(
+                    &format!("there is no cluster to talk to: {}", causes(&error)),
+                    NO_CLUSTER
+                ))
+            }),
         }
     }
 }
+
+const NO_CLUSTER: &str = "give --kubeconfig, set KUBECONFIG, or start an embedded cluster with: coppice up";
+const CONTEXTS: &str = "list the contexts with: kubectl config get-contexts, and name one with --context";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use coppice_api::names::labels;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
 use futures::{Stream, StreamExt, stream};
@@ -15,6 +15,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use crate::output::{advice, causes};
 use crate::view::build::Objects;
 
 /// Changes that come within this time are drawn together.
@@ -26,15 +27,21 @@ pub(crate) async fn set(client: &Client, namespace: &str, name: &str) -> Result<
     if let Some(set) = get(&sets, name).await? {
         return Ok(set);
     }
-    let others = sets.list(&ListParams::default()).await?;
-    let names: Vec<String> = others.items.iter().map(ResourceExt::name_any).collect();
-    if names.is_empty() {
-        bail!("namespace {namespace} has no PodCliqueSet {name}, nor any other; list all with: coppice get -A");
+    let others = list(sets, &ListParams::default()).await?;
+    let names: Vec<String> = others.iter().map(ResourceExt::name_any).collect();
+    bail!(no_set(namespace, name, &names))
+}
+
+fn no_set(namespace: &str, name: &str, others: &[String]) -> String {
+    if others.is_empty() {
+        let problem = format!("namespace {namespace} has no PodCliqueSet {name}, nor any other");
+        return advice(
+            &problem,
+            "give its namespace with -n; all sets are listed by: coppice get -A",
+        );
     }
-    bail!(
-        "namespace {namespace} has no PodCliqueSet {name}; it has: {}",
-        names.join(", ")
-    )
+    let problem = format!("namespace {namespace} has no PodCliqueSet {name}");
+    advice(&problem, &format!("name one of these: {}", others.join(", ")))
 }
 
 /// The object of a name, if there is one.
@@ -91,16 +98,30 @@ where
 
 /// Tells what to do about the errors that people meet first.
 fn explained(error: kube::Error) -> anyhow::Error {
-    let hint = match &error {
+    let (problem, next) = match &error {
+        // An object that is not there is no error here: this is a kind that is not served.
         kube::Error::Api(status) if status.code == 404 => {
-            "the CRDs are not installed; install them with: coppice crds install"
+            let problem = "the cluster does not know the kinds of grove.io".to_owned();
+            (problem, "coppice crds install; more is found by: coppice doctor")
         }
-        kube::Error::Api(status) if status.code == 403 => "ask for the right to read PodCliqueSets and pods",
+        kube::Error::Api(status) if status.code == 403 => {
+            let problem = format!("you may not do this: {}", status.message);
+            (
+                problem,
+                "ask for the right to, or use another --context; see: coppice doctor",
+            )
+        }
         kube::Error::Api(_) => return error.into(),
-        _ => "is the cluster up? Start an embedded one with: coppice up",
+        _ => (
+            format!("the cluster cannot be reached: {}", causes(&error)),
+            UNREACHABLE,
+        ),
     };
-    anyhow::Error::new(error).context(hint)
+    anyhow!(advice(&problem, next))
 }
+
+/// What to do when there is no cluster.
+const UNREACHABLE: &str = "check --kubeconfig and --context, or start an embedded cluster with: coppice up";
 
 /// A set and its objects, kept in step with the cluster.
 pub(crate) struct Live {

@@ -9,9 +9,11 @@ use coppice_api::admission::{
     Context, Outcome, Schedulers, default_pod_clique_set, validate_cluster_topology_binding, validate_pod_clique_set,
 };
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::manifests::{self, Document};
+use crate::output::Format;
+use crate::view::API_VERSION;
 
 /// Check manifests as admission would, without a cluster.
 ///
@@ -32,35 +34,48 @@ pub(crate) struct Lint {
     /// Whether the operator's configuration enables NVLink domains
     #[arg(long)]
     mnnvl: bool,
+    /// The form of the output
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
 }
 
 impl Lint {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let documents = manifests::read(&self.files)?;
-        let report = check(&documents, &self.schedulers, self.mnnvl);
-        if report.checked == 0 {
-            bail!(
-                "no PodCliqueSet or ClusterTopologyBinding among {} documents",
-                documents.len()
-            );
+        let view = check(&documents, &self.schedulers, self.mnnvl);
+        if view.items.is_empty() {
+            bail!(manifests::nothing_of(
+                "PodCliqueSet or ClusterTopologyBinding",
+                &documents
+            ));
         }
-        print!("{}", report.text);
-        Ok(if report.refused == 0 {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        self.output.print(&view, draw)?;
+        let refused = view.items.iter().any(|item| !item.errors.is_empty());
+        Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Report {
-    text: String,
-    checked: usize,
-    refused: usize,
+/// What admission would say.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LintView {
+    api_version: &'static str,
+    kind: &'static str,
+    items: Vec<Verdict>,
 }
 
-fn check(documents: &[Document], schedulers: &[String], mnnvl: bool) -> Report {
+/// What it would say of one document.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Verdict {
+    /// File and number.
+    place: String,
+    /// Kind and name.
+    object: String,
+    errors: Vec<String>,
+    warnings: Vec<String>,
+}
+
+fn check(documents: &[Document], schedulers: &[String], mnnvl: bool) -> LintView {
     let of_kind = |kind: &'static str| documents.iter().filter(move |document| document.object["kind"] == kind);
     let mut context = Context {
         schedulers: Schedulers::named(schedulers.iter().map(String::as_str)),
@@ -68,9 +83,9 @@ fn check(documents: &[Document], schedulers: &[String], mnnvl: bool) -> Report {
         topology_aware_scheduling: true,
         ..Context::default()
     };
-    let mut report = Report::default();
+    let mut items = Vec::new();
     for document in of_kind("ClusterTopologyBinding") {
-        let outcome = match decode::<ClusterTopologyBinding>(&document.object) {
+        let outcome = match document.decode::<ClusterTopologyBinding>() {
             Ok(binding) => {
                 let name = binding.metadata.name.clone().unwrap_or_default();
                 let outcome = validate_cluster_topology_binding(&binding, None, &context);
@@ -79,53 +94,48 @@ fn check(documents: &[Document], schedulers: &[String], mnnvl: bool) -> Report {
             }
             Err(error) => Err(error),
         };
-        report.add(document, outcome);
+        items.push(verdict(document, outcome));
     }
     for document in of_kind("PodCliqueSet") {
-        let outcome = decode::<PodCliqueSet>(&document.object).map(|mut set| {
+        let outcome = document.decode::<PodCliqueSet>().map(|mut set| {
             default_pod_clique_set(&mut set, None);
             validate_pod_clique_set(&set, None, &context)
         });
-        report.add(document, outcome);
+        items.push(verdict(document, outcome));
     }
-    report
+    LintView {
+        api_version: API_VERSION,
+        kind: "LintView",
+        items,
+    }
 }
 
-fn decode<T: serde::de::DeserializeOwned>(object: &Value) -> Result<T, String> {
-    serde_json::from_value(object.clone()).map_err(|error| error.to_string())
+fn verdict(document: &Document, outcome: Result<Outcome, String>) -> Verdict {
+    let (errors, warnings) = match outcome {
+        Ok(outcome) => (
+            outcome.errors.iter().map(ToString::to_string).collect(),
+            outcome.warnings,
+        ),
+        Err(error) => (
+            vec![format!("does not have the shape of its kind: {error}")],
+            Vec::new(),
+        ),
+    };
+    Verdict {
+        place: document.place.clone(),
+        object: document.title(),
+        errors,
+        warnings,
+    }
 }
 
-impl Report {
-    fn add(&mut self, document: &Document, outcome: Result<Outcome, String>) {
-        self.checked += 1;
-        let name = format!(
-            "{}: {} {}",
-            document.place,
-            document.object["kind"].as_str().unwrap_or_default(),
-            document.object["metadata"]["name"]
-                .as_str()
-                .unwrap_or("(without a name)")
-        );
-        let (errors, warnings) = match outcome {
-            Ok(outcome) => (
-                outcome.errors.iter().map(ToString::to_string).collect(),
-                outcome.warnings,
-            ),
-            Err(error) => (
-                vec![format!("does not have the shape of its kind: {error}")],
-                Vec::new(),
-            ),
-        };
-        self.refused += usize::from(!errors.is_empty());
-        self.text.push_str(&format!(
-            "{name}: {}\n",
-            if errors.is_empty() { "ok" } else { "refused" }
-        ));
-        errors
-            .iter()
-            .for_each(|error| self.text.push_str(&format!("  error: {error}\n")));
-        warnings
-            .iter()
-            .for_each(|warning| self.text.push_str(&format!("  warning: {warning}\n")));
+fn draw(view: &LintView) -> String {
+    let mut text = String::new();
+    for item in &view.items {
+        let word = if item.errors.is_empty() { "ok" } else { "refused" };
+        text.push_str(&format!("{}: {}: {word}\n", item.place, item.object));
+        let errors = item.errors.iter().map(|error| format!("  error: {error}\n"));
+        text.extend(errors.chain(item.warnings.iter().map(|warning| format!("  warning: {warning}\n"))));
     }
+    text
 }

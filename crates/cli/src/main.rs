@@ -14,6 +14,7 @@ mod get;
 mod golden;
 mod initc;
 mod lint;
+mod locate;
 mod logging;
 mod manifests;
 mod operator;
@@ -35,41 +36,51 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use coppice_operator::configuration::LogFormat;
 
+const FIRST_STEPS: &str = "\
+First steps:
+  coppice demo                  see it work, in half a minute and without a cluster
+  coppice up                    a cluster of simulated GPU nodes for kubectl
+  coppice doctor                what an installation on a real cluster lacks
+  coppice explain pcs/NAME      why a set is not running
+
+Commands that show something take -o json and -o yaml.";
+
 /// Gangs of pods for multi-node AI inference on Kubernetes.
 ///
 /// Coppice runs PodCliqueSets: whole serving systems whose pods are placed together, started in order, scaled as units
-/// and updated without restarting a model by accident. Try it without a cluster: coppice demo
+/// and updated without restarting a model by accident.
 #[derive(Parser)]
-#[command(name = "coppice", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "coppice", version, propagate_version = true, max_term_width = 100, after_help = FIRST_STEPS)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
+/// In the order in which people meet them: try, look, before a change, run.
 #[derive(Subcommand)]
 enum Command {
     /// A guided tour on an embedded cluster: no cluster, no Docker, no Go
     Demo(demo::Demo),
-    /// Start an embedded cluster with simulated nodes, operator and scheduler, for use with kubectl
+    /// Start an embedded cluster with simulated nodes, operator and scheduler
     Up(up::Up),
-    /// Show a set as a tree of replicas, groups, cliques and pods; without a name, all sets
+    /// Show a set as a tree of replicas, groups, cliques and pods; or all sets
     Get(get::Get),
     /// Say whether a set is ready, in one line and by the exit code
     Status(status::Status),
-    /// Show what applying manifests would do: what changes, which pods are replaced, in which steps
-    Plan(plan::Plan),
-    /// Show nodes by the levels of the topology: GPUs, what is free, and which gangs run where
-    Topology(topology::Topology),
+    /// Say where the pods of a gang are, or why they are not placed and what helps
+    Explain(explain::Explain),
     /// Show what happened to a set and everything it owns, warnings first
     Events(events::Events),
-    /// Check an installation: API server, CRDs, operator, webhooks, scheduler, rights, topology, sets
+    /// Show nodes by topology: GPUs, what is free, and which gangs run where
+    Topology(topology::Topology),
+    /// Check an installation, and say what to do about what is wrong with it
     Doctor(doctor::Doctor),
-    /// Print or install the CustomResourceDefinitions
-    Crds(crds::Crds),
     /// Check manifests as admission would, without a cluster
     Lint(lint::Lint),
-    /// Say where the pods of a gang are, or why they are not placed and what would help
-    Explain(explain::Explain),
+    /// Show what applying manifests would change, which pods it replaces, and how
+    Plan(plan::Plan),
+    /// Print or install the CustomResourceDefinitions
+    Crds(crds::Crds),
     /// Run the operator on the cluster of the current kubeconfig, or in a pod
     Operator(operator::Operator),
     /// Run the gang scheduler on the cluster of the current kubeconfig, or in a pod
@@ -107,7 +118,8 @@ async fn main() -> ExitCode {
     match arguments.command {
         Command::Operator(_) => {}
         Command::Scheduler(_) | Command::Initc(_) => logging::start("info", LogFormat::Text),
-        _ => logging::start("error", LogFormat::Text),
+        // What the client library has to say, the error at the end says better.
+        _ => logging::start("error,kube_client=off", LogFormat::Text),
     }
     let result = match arguments.command {
         Command::Demo(demo) => demo.run().await,

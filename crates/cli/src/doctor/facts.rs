@@ -12,6 +12,8 @@ use kube::{Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::output::causes;
+
 /// What was read, or a sentence that says why it could not be.
 pub(super) type Read<T> = Result<T, String>;
 
@@ -159,16 +161,7 @@ fn chain(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text.push_str(&format!(": {inner_text}"));
-        }
-        cause = inner.source();
-    }
-    text
+    causes(error)
 }
 
 /// `namespace/name` of an object.

@@ -14,7 +14,7 @@ mod tests;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use coppice_api::admission::{Context, Schedulers, default_pod_clique_set, validate_pod_clique_set};
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet, UpdateStrategyType};
@@ -112,7 +112,7 @@ impl Plan {
         let documents = manifests::read(&self.files)?;
         let wanted = sets_of(&documents)?;
         if wanted.is_empty() {
-            bail!("no PodCliqueSet among {} documents", documents.len());
+            bail!(manifests::nothing_of("PodCliqueSet", &documents));
         }
         let mut items = Vec::new();
         match &self.against {
@@ -210,8 +210,13 @@ fn bindings_of(documents: &[manifests::Document]) -> Result<Vec<ClusterTopologyB
 fn of_kind<T: serde::de::DeserializeOwned>(documents: &[manifests::Document], kind: &str) -> Result<Vec<T>> {
     let matching = documents.iter().filter(|document| document.object["kind"] == kind);
     let decoded = matching.map(|document| {
-        serde_json::from_value(document.object.clone())
-            .with_context(|| format!("{} does not have the shape of a {kind}", document.place))
+        document.decode().map_err(|error| {
+            anyhow!(
+                "{}: {} does not have the shape of its kind: {error}",
+                document.place,
+                document.title()
+            )
+        })
     });
     decoded.collect()
 }

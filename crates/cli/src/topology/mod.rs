@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::client::Cluster;
 use crate::gather;
-use crate::output::{self, Format};
+use crate::output::{self, Format, advice};
 use crate::view::text::Style;
 
 /// Show nodes by the levels of the topology: GPUs, what is free, and which gangs run where.
@@ -144,13 +144,12 @@ impl Topology {
 
 fn unknown(name: &str, known: &[String]) -> String {
     if known.is_empty() {
-        return format!(
-            "the cluster has no ClusterTopologyBinding {name}, nor any other; without a name, nodes are shown by their \
-             labels; an example: examples/topology.yaml"
+        let problem = format!("the cluster has no ClusterTopologyBinding {name}, nor any other");
+        return advice(
+            &problem,
+            "leave the name out to see nodes by their labels; an example: examples/topology.yaml",
         );
     }
-    format!(
-        "the cluster has no ClusterTopologyBinding {name}; it has: {}",
-        known.join(", ")
-    )
+    let problem = format!("the cluster has no ClusterTopologyBinding {name}");
+    advice(&problem, &format!("name one of these: {}", known.join(", ")))
 }

@@ -125,6 +125,6 @@ fn without_a_binding_labels_tell() {
 
 #[test]
 fn a_topology_that_is_not_there_is_named_with_those_that_are() {
-    assert!(unknown("x", &[]).contains("without a name, nodes are shown by their labels"));
-    assert!(unknown("x", &["a".to_owned(), "b".to_owned()]).ends_with("x; it has: a, b"));
+    assert!(unknown("x", &[]).contains("next: leave the name out"));
+    assert!(unknown("x", &["a".to_owned(), "b".to_owned()]).ends_with("x\nnext: name one of these: a, b"));
 }

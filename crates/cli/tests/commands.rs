@@ -1,0 +1,361 @@
+//! The program as people meet it: what each command prints, and what it says when it cannot do what it was asked.
+//!
+//! Transcripts are files in `commands/`; COPPICE_BLESS=1 writes them anew, for review.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
+use futures::TryStreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, Config, ResourceExt as _};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Commands that were run in a directory, and what they said.
+struct Transcript {
+    directory: tempfile::TempDir,
+    text: String,
+    /// What differs from run to run, and what stands for it.
+    masks: Vec<(String, &'static str)>,
+}
+
+impl Transcript {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let masks = vec![(format!("{}/", directory.path().display()), "")];
+        Self {
+            directory,
+            text: String::new(),
+            masks,
+        }
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.directory.path().join(file), text).unwrap();
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coppice"));
+        command
+            .args(line.split_whitespace())
+            .current_dir(self.directory.path())
+            .env("HOME", self.directory.path())
+            .env_remove("KUBECONFIG")
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .env_remove("RUST_LOG");
+        command
+    }
+
+    fn output(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    /// Runs a command and notes the exit code and both outputs.
+    fn run(&mut self, line: &str) -> i32 {
+        let output = self.output(line);
+        let code = output.status.code().unwrap();
+        let _ = writeln!(self.text, "$ coppice {line}");
+        for (mark, bytes) in [("", &output.stdout), ("! ", &output.stderr)] {
+            let mut words = String::from_utf8(bytes.clone()).unwrap();
+            for (text, stand_in) in &self.masks {
+                words = words.replace(text, stand_in);
+            }
+            for line in words.lines() {
+                let _ = writeln!(self.text, "{mark}{line}");
+            }
+        }
+        let _ = writeln!(self.text, "[exit {code}]\n");
+        code
+    }
+
+    /// Runs a command that must fail, with a word on standard error and nothing on standard output.
+    fn refused(&mut self, line: &str) {
+        let output = self.output(line);
+        assert!(output.stdout.is_empty(), "{line} prints to standard output");
+        assert!(output.stderr.starts_with(b"error: "), "{line} says nothing");
+        assert_ne!(self.run(line), 0, "{line}");
+    }
+
+    fn check(&self, file: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands").join(file);
+        if std::env::var_os("COPPICE_BLESS").is_some() {
+            std::fs::write(&path, &self.text).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(self.text, expected, "{file} differs; COPPICE_BLESS=1 writes it anew");
+    }
+}
+
+/// Port 1 of this host has no server.
+const UNREACHABLE: &str = "apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]
+users: [{name: u, user: {}}]
+";
+
+const DEPLOYMENT: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n";
+
+fn example() -> String {
+    std::fs::read_to_string(root().join("examples/disaggregated.yaml")).unwrap()
+}
+
+#[test]
+fn manifests_that_cannot_be_read_are_named_with_line_and_field() {
+    let mut transcript = Transcript::new();
+    transcript.write("llm.yaml", &example());
+    transcript.write(
+        "syntax.yaml",
+        "kind: PodCliqueSet\nspec:\n  replicas: 1\n   template: {}\n",
+    );
+    transcript.write("shape.yaml", &example().replacen("replicas: 2", "replicas: two", 1));
+    transcript.write("kind.yaml", DEPLOYMENT);
+    transcript.write("empty.yaml", "");
+    std::fs::create_dir(transcript.directory.path().join("empty")).unwrap();
+    for file in ["missing.yaml", "syntax.yaml", "kind.yaml", "empty.yaml", "empty"] {
+        transcript.refused(&format!("lint -f {file}"));
+        transcript.refused(&format!("plan -f {file}"));
+    }
+    transcript.refused("plan -f shape.yaml");
+    transcript.refused("plan -f llm.yaml --against missing.yaml");
+    for file in ["missing.yaml", "syntax.yaml", "kind.yaml"] {
+        transcript.refused(&format!("explain llm --snapshot {file}"));
+    }
+    // What admission would refuse is a finding and no error.
+    assert_eq!(transcript.run("lint -f shape.yaml"), 1);
+    transcript.check("manifests.txt");
+}
+
+#[test]
+fn manifests_are_judged() {
+    let mut transcript = Transcript::new();
+    transcript.write(
+        "topology.yaml",
+        &std::fs::read_to_string(root().join("examples/topology.yaml")).unwrap(),
+    );
+    transcript.write("llm.yaml", &example());
+    transcript.write("new.yaml", &example().replace("serve/router:1.0", "serve/router:1.1"));
+    transcript.write("bad.yaml", &example().replacen("minAvailable: 1", "minAvailable: 3", 1));
+    assert_eq!(transcript.run("lint -f topology.yaml llm.yaml"), 0);
+    assert_eq!(transcript.run("lint -f topology.yaml bad.yaml"), 1);
+    assert_eq!(transcript.run("lint -f topology.yaml bad.yaml -o yaml"), 1);
+    assert_eq!(
+        transcript.run("plan -f topology.yaml new.yaml --against llm.yaml --no-rehearsal"),
+        0
+    );
+    assert_eq!(transcript.run("plan -f topology.yaml bad.yaml --against llm.yaml"), 1);
+    transcript.check("verdicts.txt");
+}
+
+#[test]
+fn clusters_that_cannot_be_reached_are_named_with_a_next_step() {
+    let mut transcript = Transcript::new();
+    transcript.write("llm.yaml", &example());
+    transcript.write("unreachable", UNREACHABLE);
+    transcript.write("syntax", "clusters: [\n");
+    transcript.write("empty", "apiVersion: v1\nkind: Config\n");
+    let commands = [
+        "get",
+        "get llm",
+        "status llm",
+        "events llm",
+        "topology",
+        "plan -f llm.yaml",
+        "explain llm",
+    ];
+    for command in commands {
+        transcript.refused(&format!("{command} --kubeconfig unreachable"));
+    }
+    // A doctor reports; that there is nobody is a finding.
+    assert_eq!(transcript.run("doctor --kubeconfig unreachable"), 1);
+    assert_eq!(transcript.run("doctor --kubeconfig unreachable -o json"), 1);
+    for kubeconfig in ["missing", "syntax", "empty", "unreachable --context other"] {
+        transcript.refused(&format!("get --kubeconfig {kubeconfig}"));
+    }
+    for command in commands.into_iter().chain(["doctor", "crds install"]) {
+        transcript.refused(command);
+    }
+    transcript.check("unreachable.txt");
+}
+
+#[test]
+fn wrong_command_lines_are_explained() {
+    let mut transcript = Transcript::new();
+    for line in [
+        "got",
+        "get --watch",
+        "status",
+        "lint",
+        "status llm --wait --timeout soon",
+        "demo --nodes 3",
+        "up --profile big",
+    ] {
+        transcript.refused(line);
+    }
+    transcript.check("usage.txt");
+}
+
+/// An embedded cluster in another process, as people start one.
+struct Up {
+    child: Child,
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Up {
+    fn start(transcript: &Transcript) -> Self {
+        let mut child = transcript
+            .command("up --nodes 18 --kubeconfig cluster")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("KUBECONFIG") {
+            line.clear();
+            assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "it ended before it was up");
+        }
+        Self { child, _stdout: stdout }
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn client(kubeconfig: &Path) -> (Client, String) {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
+    let address = config.cluster_url.to_string();
+    (
+        Client::try_from(config).unwrap(),
+        address.trim_end_matches('/').to_owned(),
+    )
+}
+
+/// Waits until so many pods are ready: a set is so when it has its minimum.
+async fn all_ready(pods: Api<Pod>, count: usize) {
+    let mut ready = BTreeSet::new();
+    let applied = watcher(pods, watcher::Config::default()).applied_objects();
+    let mut applied = std::pin::pin!(applied);
+    while ready.len() < count {
+        let pod = applied.try_next().await.unwrap().unwrap();
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let mut conditions = conditions.filter(|condition| condition.type_ == "Ready");
+        if conditions.any(|condition| condition.status == "True") {
+            ready.insert(pod.name_any());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_on_a_cluster() {
+    let mut transcript = Transcript::new();
+    let _up = Up::start(&transcript);
+    let (client, address) = client(&transcript.directory.path().join("cluster")).await;
+    transcript.masks.push((address, "https://ADDRESS"));
+
+    // Before there is anything.
+    for line in [
+        "get llm",
+        "status llm",
+        "events llm",
+        "topology racks",
+        "explain pcs/llm",
+        "explain deployment/web",
+    ] {
+        transcript.refused(&format!("{line} --kubeconfig cluster"));
+    }
+    transcript.run("get --kubeconfig cluster");
+    transcript.run("events --kubeconfig cluster -n elsewhere");
+
+    let topologies: Api<ClusterTopologyBinding> = Api::all(client.clone());
+    let text = std::fs::read_to_string(root().join("examples/topology.yaml")).unwrap();
+    let topology = serde_saphyr::from_str(&text).unwrap();
+    topologies.create(&PostParams::default(), &topology).await.unwrap();
+    let sets: Api<PodCliqueSet> = Api::namespaced(client.clone(), "default");
+    sets.create(&PostParams::default(), &serde_saphyr::from_str(&example()).unwrap())
+        .await
+        .unwrap();
+    all_ready(Api::namespaced(client.clone(), "default"), 14).await;
+    let waited = transcript.output("status llm --wait --timeout 2m --kubeconfig cluster");
+    assert_eq!(
+        waited.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&waited.stderr)
+    );
+
+    for line in ["status llm", "get", "topology", "doctor"] {
+        assert_eq!(transcript.run(&format!("{line} --kubeconfig cluster")), 0, "{line}");
+    }
+    for line in [
+        "get nobody",
+        "events nobody",
+        "topology racks",
+        "status llm -n elsewhere",
+    ] {
+        transcript.refused(&format!("{line} --kubeconfig cluster"));
+    }
+    // A kind that the cluster does not serve.
+    let definitions: Api<CustomResourceDefinition> = Api::all(client);
+    let name = "clustertopologybindings.grove.io";
+    definitions.delete(name, &DeleteParams::default()).await.unwrap();
+    kube::runtime::wait::await_condition(
+        definitions.clone(),
+        name,
+        |object: Option<&CustomResourceDefinition>| object.is_none(),
+    )
+    .await
+    .unwrap();
+    transcript.refused("topology --kubeconfig cluster");
+    assert_eq!(transcript.run("doctor --kubeconfig cluster"), 1);
+    transcript.check("cluster.txt");
+
+    // Every document says which schema it has.
+    for (line, kind) in [
+        ("get llm", "SetView"),
+        ("get", "SetViewList"),
+        ("status llm", "SetView"),
+        ("events llm", "EventsView"),
+        ("doctor", "DoctorView"),
+    ] {
+        for form in ["json", "yaml"] {
+            let output = transcript.output(&format!("{line} --kubeconfig cluster -o {form}"));
+            let document: serde_json::Value = serde_saphyr::from_slice(&output.stdout).unwrap();
+            assert_eq!(document["apiVersion"], "view.coppice.dev/v1alpha1", "{line}");
+            assert_eq!(document["kind"], kind, "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_program_is_a_plugin_of_kubectl() {
+    let transcript = Transcript::new();
+    let plugin = transcript.directory.path().join("kubectl-grove");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_coppice"), &plugin).unwrap();
+    let said = |arguments: &[&str]| {
+        let output = Command::new(&plugin).args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(said(&["--version"]).starts_with("kubectl grove "));
+    assert!(said(&["get", "--help"]).contains("Usage: kubectl grove get"));
+    assert!(said(&["got"]).contains("Usage: kubectl grove <COMMAND>"));
+    assert!(said(&["completion", "bash"]).contains("kubectl-grove"));
+}
