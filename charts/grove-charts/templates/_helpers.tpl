@@ -95,5 +95,10 @@ topologyAwareScheduling:
 network:
   {{- toYaml .Values.config.network | nindent 2 }}
 authorizer:
-  {{- toYaml .Values.config.authorizer | nindent 2 }}
+  {{- $authorizer := deepCopy .Values.config.authorizer }}
+  {{- if .Values.gangScheduler.enabled }}
+  {{- $scheduler := printf "system:serviceaccount:%s:%s" .Release.Namespace .Values.gangScheduler.serviceAccount.name }}
+  {{- $authorizer = set $authorizer "exemptServiceAccountUserNames" (append ($authorizer.exemptServiceAccountUserNames | default list) $scheduler) }}
+  {{- end }}
+  {{- toYaml $authorizer | nindent 2 }}
 {{- end -}}

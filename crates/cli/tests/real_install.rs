@@ -21,6 +21,8 @@ use accounts::kubeconfig_of;
 use coppice_cluster::profile::NodeProfile;
 use coppice_cluster::{Options as ClusterOptions, SimulatedCluster};
 use coppice_harness::control_plane::{Assets, ControlPlane, Options};
+use coppice_operator::webhooks::Endpoint;
+use coppice_operator::webhooks::configurations::{Address, configuration};
 use futures::StreamExt as _;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
@@ -100,7 +102,7 @@ impl Install {
         file
     }
 
-    /// The operator's configuration from the manifest, on ports that are free here.
+    /// The operator's configuration from the manifest, on ports that are free here, and with the authorizer.
     async fn configuration(&self, webhooks: u16) -> PathBuf {
         let maps: Api<ConfigMap> = Api::namespaced(self.control_plane.client(), NAMESPACE);
         let selector = ListParams::default().labels("app.kubernetes.io/component=operator-configmap");
@@ -111,6 +113,7 @@ impl Install {
         server["webhooks"]["port"] = json!(webhooks);
         server["healthProbes"]["port"] = json!(free_port());
         server["metrics"]["port"] = json!(free_port());
+        configuration["authorizer"]["enabled"] = json!(true);
         let file = self.directory.path().join("config.json");
         std::fs::write(&file, configuration.to_string()).unwrap();
         file
@@ -136,10 +139,24 @@ impl Install {
         slices.create(&PostParams::default(), &slice).await.unwrap();
     }
 
-    /// Waits until the operator has put its CA into the webhook configurations.
-    async fn webhooks_trusted(&self) {
+    /// Guards managed objects, as the chart does where `config.authorizer.enabled` is set.
+    async fn guard(&self) {
         let all: Api<ValidatingWebhookConfiguration> = Api::all(self.control_plane.client());
-        let config = watcher::Config::default().fields("metadata.name=podcliqueset-validating-webhook");
+        let beside = all.get("podcliqueset-validating-webhook").await.unwrap();
+        let service = beside.webhooks.unwrap().remove(0).client_config.service.unwrap();
+        let address = Address::Service {
+            namespace: service.namespace,
+            name: service.name,
+            port: u16::try_from(service.port.unwrap_or(443)).unwrap(),
+        };
+        let guard = serde_json::from_value(configuration(Endpoint::Authorize, &address)).unwrap();
+        all.create(&PostParams::default(), &guard).await.unwrap();
+    }
+
+    /// Waits until the operator has put its CA into a webhook configuration.
+    async fn trusted(&self, configuration: &str) {
+        let all: Api<ValidatingWebhookConfiguration> = Api::all(self.control_plane.client());
+        let config = watcher::Config::default().fields(&format!("metadata.name={configuration}"));
         let mut changes = Box::pin(watcher(all, config).default_backoff().applied_objects());
         let waiting = async {
             while let Some(found) = changes.next().await {
@@ -242,6 +259,7 @@ async fn the_manifest_is_enough_for_a_serving_system_and_no_request_is_denied() 
         .await
         .unwrap();
 
+    install.guard().await;
     let port = free_port();
     install.endpoints(port).await;
     let configuration = install.configuration(port).await;
@@ -268,7 +286,8 @@ async fn the_manifest_is_enough_for_a_serving_system_and_no_request_is_denied() 
             .map(|log| std::fs::read_to_string(log).unwrap_or_default())
             .collect::<String>()
     };
-    install.webhooks_trusted().await;
+    install.trusted("podcliqueset-validating-webhook").await;
+    install.trusted("authorizer-webhook").await;
 
     install
         .kubectl_succeeds(&["create", "-f", "examples/topology.yaml"])
@@ -300,6 +319,13 @@ async fn the_manifest_is_enough_for_a_serving_system_and_no_request_is_denied() 
         "{}\n{}",
         String::from_utf8_lossy(&waited.stderr),
         told()
+    );
+    // What the operator manages is its own, also from administrators; sizes are everybody's.
+    let refused = install.kubectl(&["delete", "podclique/llm-0-router"]).await;
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && message.contains("is managed by PodCliqueSet \"llm\""),
+        "{message}"
     );
     install
         .kubectl_succeeds(&["scale", "podcliquescalinggroup/llm-0-decode", "--replicas=2"])

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use coppice_api::types::PodCliqueSet;
 use coppice_apiserver::ApiServer;
 use coppice_crds::{InstallOptions, install};
-use coppice_operator::certificates::keeper;
+use coppice_operator::certificates::material::{Authority, Material};
+use coppice_operator::certificates::{keeper, served::Served};
 use coppice_operator::webhooks::configurations::Address;
 use coppice_operator::webhooks::service::{Certificates, Service};
 use coppice_operator::webhooks::{Admission, Endpoint, Policy, install as configurations, server};
@@ -24,6 +25,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 const SECRET: &str = "grove-webhook-server-cert";
 const ENDPOINTS: [Endpoint; 3] = [
@@ -246,4 +248,51 @@ async fn what_others_overwrite_is_restored() {
         .await
         .unwrap();
     plane.stop().await;
+}
+
+/// Replicas of the operator that start together on a cluster without a certificate agree on one.
+#[tokio::test]
+async fn replicas_that_start_together_serve_one_certificate() {
+    let client = Client::new(ApiServer::builder().seed(2).build().service(), "default");
+    let url = Address::Url("https://127.0.0.1:9443".to_owned());
+    configurations::install(&client, &ENDPOINTS, &url).await.unwrap();
+    let stop = CancellationToken::new();
+    let replicas: Vec<Served> = std::iter::repeat_with(Served::default).take(4).collect();
+    let tasks: Vec<_> = replicas
+        .iter()
+        .map(|served| {
+            let options = keeper::Options {
+                endpoints: ENDPOINTS.to_vec(),
+                ..keeper::Options::new("default", SECRET)
+            };
+            tokio::spawn(keeper::Keeper::new(client.clone(), options, served.clone()).run(stop.clone()))
+        })
+        .collect();
+    for served in &replicas {
+        served.wait_loaded().await;
+    }
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let mut bundles = Vec::new();
+    for endpoint in ENDPOINTS.into_iter().filter(|endpoint| !endpoint.mutates()) {
+        let condition = |found: Option<&ValidatingWebhookConfiguration>| certificates(&bundle(found)) > 0;
+        let found = await_condition(validating.clone(), endpoint.configuration(), condition)
+            .await
+            .unwrap();
+        bundles.push(bundle(found.as_ref()));
+    }
+    stop.cancel();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let secrets: Api<Secret> = Api::default_namespaced(client);
+    let stored = secrets.get(SECRET).await.unwrap().data.unwrap();
+    let held = Material::read(&stored["tls.crt"].0, &stored["tls.key"].0).unwrap();
+    let authorities = Authority::read_all(bundles[0].as_bytes()).unwrap();
+    assert!(
+        authorities.len() == 1 && held.is_signed_by(&authorities[0]),
+        "what is stored is what is trusted"
+    );
+    assert!(bundles.iter().all(|bundle| *bundle == bundles[0]));
+    let leaf = replicas[0].leaf();
+    assert!(leaf.is_some() && replicas.iter().all(|served| served.leaf() == leaf));
 }

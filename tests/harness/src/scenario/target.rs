@@ -138,7 +138,10 @@ impl Target {
         let wanted_namespace = self.namespace.as_deref().unwrap_or(namespace);
         self.kind.matches(key)
             && (key.namespace.is_empty() || key.namespace == wanted_namespace)
-            && self.name.as_ref().is_none_or(|name| *name == key.name)
+            && self
+                .name
+                .as_ref()
+                .is_none_or(|name| name.replace("${namespace}", namespace) == key.name)
             && self
                 .selector
                 .as_ref()
@@ -249,6 +252,12 @@ mod tests {
 
     #[test]
     fn a_target_means_the_scenarios_namespace_and_cluster_wide_objects() {
+        let own = Target {
+            name: Some("${namespace}".to_owned()),
+            ..Target::all("Node".parse().unwrap())
+        };
+        assert!(own.matches(&key("Node", "", "", "here"), &Value::Null, "here"));
+        assert!(!own.matches(&key("Node", "", "", "there"), &Value::Null, "here"));
         let target = Target::all("Pod".parse().unwrap());
         assert!(target.matches(&key("Pod", "", "mine", "x"), &json!({}), "mine"));
         assert!(!target.matches(&key("Pod", "", "other", "x"), &json!({}), "mine"));
