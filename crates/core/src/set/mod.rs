@@ -76,7 +76,10 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
             patch: json!({"metadata": {"finalizers": with_ours}}),
         });
     }
-    first.extend(permissions(context, snapshot));
+    let (granting, granted): (Vec<_>, Vec<_>) = permissions(context, snapshot)
+        .into_iter()
+        .partition(|command| !creates_binding(command));
+    first.extend(granting);
     let missing = claims(context, snapshot, &mut first);
     let acceptance = acceptance::decide(context, snapshot);
     first.extend(acceptance::record(context, snapshot, &acceptance));
@@ -85,7 +88,8 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     let mut after = before.clone();
     progress::advance(context, snapshot, &acceptance, now, &mut after);
     status::count(context, snapshot, &missing, now, &mut after);
-    let mut second = Vec::new();
+    // An API server refuses a binding to a role that it does not have yet.
+    let mut second = granted;
     // The finalizer's patch moves the version on, so a status in the same plan would be refused: the next plan writes it.
     let changed = status_patch(set.status.as_ref(), &after).filter(|_| held);
     if let Some(patch) = changed {
@@ -183,6 +187,10 @@ fn keep_account(context: &SetContext<'_>, stored: Option<&Value>, mut binding: V
         wanted.insert(0, kept.clone());
     }
     binding
+}
+
+fn creates_binding(command: &Command) -> bool {
+    matches!(command, Command::Create(object) if Kind::of_object(object) == Some(Kind::RoleBinding))
 }
 
 /// The role and binding for waiting pods: there when somebody waits, gone when nobody does.

@@ -203,7 +203,21 @@ impl World {
     /// Carries out a plan until something goes wrong. Returns how many of its commands change something.
     pub(crate) fn carry_out_plan(&mut self, stages: &[Vec<Command>]) -> usize {
         let mut changes = 0;
-        for command in stages.iter().flatten() {
+        let binds = |stage: &[Command]| {
+            let mut commands = stage.iter();
+            commands.any(|command| matches!(command, Command::Create(object) if object["kind"] == "RoleBinding"))
+        };
+        for (first, command) in stages.iter().flat_map(|stage| {
+            stage
+                .iter()
+                .enumerate()
+                .map(move |(at, command)| ((at == 0).then_some(stage), command))
+        }) {
+            // The commands of a stage go out side by side, and a binding to a role that is not there is refused.
+            assert!(
+                !first.is_some_and(|stage| binds(stage)) || self.of_kind("Role").next().is_some(),
+                "a role is there before its binding is made"
+            );
             changes += usize::from(!matches!(command, Command::Event { .. }));
             let trouble = self.troubles.pop().unwrap_or(Trouble::None);
             if trouble == Trouble::Before {
