@@ -22,6 +22,7 @@ use kube::runtime::watcher;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
+/// Replicas of two pods each, unless `COPPICE_COUNTED_REPLICAS` says otherwise.
 const REPLICAS: u32 = 100;
 /// The name of the threads on which the operator runs, by which their processor time is told from everybody else's.
 const THREADS: &str = "operator-alone";
@@ -29,6 +30,13 @@ const THREADS: &str = "operator-alone";
 const WINDOW: Duration = Duration::from_secs(3);
 /// Long enough for a loaded machine.
 const LIMIT: Duration = Duration::from_secs(300);
+
+fn replicas() -> u32 {
+    let asked = std::env::var("COPPICE_COUNTED_REPLICAS");
+    asked.map_or(REPLICAS, |text| {
+        text.parse().expect("COPPICE_COUNTED_REPLICAS is a number")
+    })
+}
 
 /// Seconds of processor time of the operator's threads so far.
 fn processor_seconds() -> f64 {
@@ -70,7 +78,7 @@ async fn until_available(client: &Client) {
         while let Some(change) = changes.next().await {
             let Ok(Some(set)) = change else { continue };
             status = set.data["status"].clone();
-            if status["availableReplicas"] == json!(REPLICAS) {
+            if status["availableReplicas"] == json!(replicas()) {
                 return;
             }
         }
@@ -120,13 +128,13 @@ fn every_pod_costs_one_write() {
             .expect("the operator starts");
 
         let before = processor_seconds();
-        story::create(&client, &workload(REPLICAS)).await;
+        story::create(&client, &workload(replicas())).await;
         until_available(&client).await;
         operator.wait_idle().await;
         tokio::time::sleep(WINDOW).await;
         let (ready, spent) = (Requests::of(&metrics), processor_seconds() - before);
-        let pods = u64::from(REPLICAS) * 2;
-        println!("{pods} pods in {REPLICAS} replicas, from nothing to ready:\n{ready}");
+        let pods = u64::from(replicas()) * 2;
+        println!("{pods} pods in {} replicas, from nothing to ready:\n{ready}", replicas());
         println!(
             "{:.2} writes for each pod in all",
             ready.writes(None) as f64 / pods as f64
@@ -156,7 +164,7 @@ fn every_pod_costs_one_write() {
         // On a busy machine the pods of a gang are scheduled further apart than a status waits for the next change.
         let statuses_of_a_gang = 2;
         ready
-            .within_budget(u64::from(REPLICAS), statuses_of_a_gang)
+            .within_budget(u64::from(replicas()), statuses_of_a_gang)
             .expect("within the budget");
 
         tokio::time::sleep(WINDOW).await;
@@ -167,7 +175,7 @@ fn every_pod_costs_one_write() {
         tokio::time::sleep(WINDOW).await;
         let quiet = Requests::of(&metrics).since(&ready);
         println!("after a trigger that changes nothing:\n{quiet}");
-        assert!(quiet.reconciles > u64::from(REPLICAS), "the trigger was seen");
+        assert!(quiet.reconciles > u64::from(replicas()), "the trigger was seen");
         assert_eq!(quiet.writes(None), 0, "{quiet}");
         of_operator.spawn(operator.stop()).await.expect("the operator stops");
         cluster.stop().await;
