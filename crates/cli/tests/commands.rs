@@ -345,6 +345,45 @@ async fn commands_on_a_cluster() {
     }
 }
 
+/// The whole story in a pipe. It takes as long as a lost node takes to be given up.
+#[test]
+fn the_demo_tells_its_story_in_plain_lines_and_ends() {
+    let transcript = Transcript::new();
+    let output = transcript
+        .command("demo --exit")
+        .env("TMPDIR", transcript.directory.path())
+        .output()
+        .unwrap();
+    let story = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{story}{errors}");
+    let mut rest = story.as_str();
+    for part in [
+        "1. An embedded Kubernetes",
+        "2. A serving system is applied",
+        "llm-0-router: 2/2 ready",
+        "set default/llm: Ready",
+        "3. A node is lost",
+        "1 terminating",
+        "whole again",
+        "13 of 14 pods were never touched",
+        "4. A rolling update",
+        "8 pods were replaced, 6 of 14 were never restarted",
+        "never fewer than 1 of 2 copies of prefill ready",
+        "Done in",
+    ] {
+        let (_, after) = rest
+            .split_once(part)
+            .unwrap_or_else(|| panic!("{part:?} does not come after what is before it:\n{story}"));
+        rest = after;
+    }
+    assert!(!story.contains('\x1b'), "escape codes in a pipe");
+    let wide: Vec<&str> = story.lines().filter(|line| line.chars().count() > 100).collect();
+    assert!(wide.is_empty(), "lines that wrap at 100 columns: {wide:#?}");
+    let left = std::fs::read_dir(transcript.directory.path()).unwrap().count();
+    assert_eq!(left, 0, "files are left behind");
+}
+
 #[test]
 fn the_program_is_a_plugin_of_kubectl() {
     let transcript = Transcript::new();

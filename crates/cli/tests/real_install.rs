@@ -177,6 +177,21 @@ impl Install {
             .expect("the CA is patched in");
     }
 
+    /// `coppice doctor` finds nothing to do about it.
+    async fn is_healthy(&self) {
+        let doctor = Command::new(env!("CARGO_BIN_EXE_coppice"))
+            .args(["doctor", "--kubeconfig"])
+            .arg(self.control_plane.kubeconfig())
+            .output();
+        let output = doctor.await.unwrap();
+        let findings = String::from_utf8_lossy(&output.stdout);
+        println!("{findings}");
+        assert!(
+            output.status.success() && findings.contains("0 to look at, 0 failed"),
+            "{findings}"
+        );
+    }
+
     /// Requests by verb and resource of a service account, and those that were denied.
     fn requests_of(&self, account: &str) -> (BTreeMap<String, usize>, Vec<String>) {
         let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
@@ -339,6 +354,7 @@ async fn the_manifest_is_enough_for_a_serving_system_and_no_request_is_denied() 
             "--timeout=120s",
         ])
         .await;
+    install.is_healthy().await;
     install
         .kubectl_succeeds(&["delete", "podcliqueset/llm", "--wait", "--timeout=120s"])
         .await;

@@ -148,6 +148,17 @@ fn life(program: &Program, facts: &Facts, now: Timestamp) -> Life {
         };
     }
     match deployment {
+        Some(deployment) if deployment.spec.replicas == Some(0) => {
+            let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
+            Life::Ails(Finding::fail(
+                check,
+                format!(
+                    "Deployment {} has no replicas, and nobody holds a lease",
+                    named(deployment)
+                ),
+                format!("kubectl -n {namespace} scale deployment/{name} --replicas 2"),
+            ))
+        }
         Some(deployment) => Life::Lives(format!("Deployment {} is available", named(deployment))),
         None => Life::Unseen,
     }
@@ -176,7 +187,8 @@ fn ailing(check: &'static str, deployment: &Deployment) -> Option<Finding> {
         .as_ref()
         .and_then(|status| status.available_replicas)
         .unwrap_or(0);
-    if available >= desired && desired > 0 {
+    // One without replicas may be run by hand: the lease tells.
+    if available >= desired {
         return None;
     }
     let message = format!(

@@ -249,6 +249,21 @@ fn programs_live_by_their_leases_and_deployments() {
     found("operator", Status::Warn, "has 1 of 2 pods available", |facts| {
         facts.deployments = Ok(vec![object(deployment("grove-operator", "operator-deployment", 1))]);
     });
+    let scaled_down = |facts: &mut Facts| {
+        let mut none = deployment("grove-operator", "operator-deployment", 0);
+        none["spec"]["replicas"] = json!(0);
+        facts.deployments = Ok(vec![object(none)]);
+    };
+    found("operator", Status::Ok, "operator-a_1 holds the lease", scaled_down);
+    found(
+        "operator",
+        Status::Fail,
+        "has no replicas, and nobody holds a lease",
+        |facts| {
+            scaled_down(facts);
+            facts.leases = Ok(Vec::new());
+        },
+    );
     let nothing = |facts: &mut Facts| {
         facts.leases = Ok(Vec::new());
         facts.deployments = Ok(Vec::new());
