@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -132,6 +134,8 @@ pub(crate) struct Live {
     pods: Store<Pod>,
     nodes: BTreeMap<String, Node>,
     topologies: Vec<ClusterTopologyBinding>,
+    /// Whether each of the stores has been filled.
+    filled: Vec<Arc<AtomicBool>>,
 }
 
 /// Something changed.
@@ -148,6 +152,8 @@ impl Live {
         let (groups, three) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let (gangs, four) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let (pods, five) = follow(Api::namespaced(client.clone(), namespace), ours);
+        let streams = [one, two, three, four, five];
+        let filled = streams.iter().map(|stream| stream.filled.clone()).collect();
         let live = Self {
             sets,
             cliques,
@@ -156,12 +162,17 @@ impl Live {
             pods,
             nodes: first.nodes,
             topologies: first.topologies,
+            filled,
         };
-        Ok((live, stream::select_all([one, two, three, four, five]).boxed()))
+        let changes = streams.map(|stream| stream.changes);
+        Ok((live, stream::select_all(changes).boxed()))
     }
 
-    /// What is known now; nothing before the set itself was seen.
+    /// What is known now; nothing before everything was seen once, or when there is no set.
     pub(crate) fn now(&self) -> Option<(PodCliqueSet, Objects)> {
+        if !self.filled.iter().all(|filled| filled.load(Ordering::Acquire)) {
+            return None;
+        }
         let set = self.sets.state().first().map(|set| set.as_ref().clone())?;
         let objects = Objects {
             cliques: state(&self.cliques),
@@ -197,14 +208,28 @@ where
     store.state().iter().map(|object| object.as_ref().clone()).collect()
 }
 
+/// The changes of a store, and whether it has been filled.
+pub(crate) struct Following {
+    pub(crate) changes: Changes,
+    filled: Arc<AtomicBool>,
+}
+
 /// Keeps a store in step with the objects of a kind.
-pub(crate) fn follow<K>(api: Api<K>, config: watcher::Config) -> (Store<K>, Changes)
+pub(crate) fn follow<K>(api: Api<K>, config: watcher::Config) -> (Store<K>, Following)
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let (store, writer) = reflector::store();
+    let filled = Arc::new(AtomicBool::new(false));
+    let flag = filled.clone();
     let changes = reflector::reflector(writer, watcher(api, config))
         .default_backoff()
-        .map(|event| event.map(drop).context("the watch failed"));
-    (store, changes.boxed())
+        .map(move |event| {
+            if matches!(event.context("the watch failed")?, watcher::Event::InitDone) {
+                flag.store(true, Ordering::Release);
+            }
+            Ok(())
+        });
+    let changes = changes.boxed();
+    (store, Following { changes, filled })
 }

@@ -60,6 +60,12 @@ impl Status {
                 let Some((set, objects)) = live.now() else { continue };
                 last = build::set_view(&set, &objects);
                 if last.state == SetState::Ready {
+                    // The watches of its pods may be behind that of the set: look again, at everything.
+                    let set = gather::set(&client, &namespace, &self.name).await?;
+                    let objects = gather::objects(&client, &namespace, &self.name).await?;
+                    last = build::set_view(&set, &objects);
+                }
+                if last.state == SetState::Ready {
                     return Ok(());
                 }
                 let now = line(&last);

@@ -293,7 +293,6 @@ async fn commands_on_a_cluster() {
     sets.create(&PostParams::default(), &serde_saphyr::from_str(&example()).unwrap())
         .await
         .unwrap();
-    all_ready(Api::namespaced(client.clone(), "default"), 14).await;
     let waited = transcript.output("status llm --wait --timeout 2m --kubeconfig cluster");
     assert_eq!(
         waited.status.code(),
@@ -301,6 +300,14 @@ async fn commands_on_a_cluster() {
         "{}",
         String::from_utf8_lossy(&waited.stderr)
     );
+
+    // The minimum of everything: a router, and one copy of prefill and of decode.
+    let line = String::from_utf8(waited.stdout).unwrap();
+    let ready = line
+        .split(", ")
+        .find_map(|part| part.trim().strip_suffix("/14 pods ready"));
+    assert!(ready.unwrap().parse::<u32>().unwrap() >= 9, "{line}");
+    all_ready(Api::namespaced(client.clone(), "default"), 14).await;
 
     for line in ["status llm", "get", "topology", "doctor"] {
         assert_eq!(transcript.run(&format!("{line} --kubeconfig cluster")), 0, "{line}");

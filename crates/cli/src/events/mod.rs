@@ -116,14 +116,14 @@ impl Events {
 
     /// Prints what is there and then whatever is new, each when it is seen.
     async fn follow(&self, client: &Client, namespace: &str) -> Result<ExitCode> {
-        let (events, changes) =
+        let (events, following) =
             gather::follow::<Event>(Api::namespaced(client.clone(), namespace), watcher::Config::default());
         let (live, mut changes) = match &self.name {
             Some(name) => {
                 let (live, others) = Live::follow(client, namespace, name).await?;
-                (Some(live), stream::select_all([changes, others]).boxed())
+                (Some(live), stream::select_all([following.changes, others]).boxed())
             }
-            None => (None, changes),
+            None => (None, following.changes),
         };
         // What belonged to the set once still does when it is gone.
         let mut owned: BTreeSet<String> = BTreeSet::new();

@@ -221,14 +221,17 @@ fn clique_branch(clique: &CliqueView, width: usize, style: Style) -> Branch {
         .pods
         .iter()
         .filter(|pod| style.pods || pod.state != PodState::Ready);
+    let mut said: Option<&str> = None;
     let below = shown.map(|pod| {
         let mut line = format!("{}  {}", pod.name, pod.state.word());
         if let Some(node) = &pod.node {
             let _ = write!(line, "  on {node}");
         }
-        if let Some(reason) = &pod.reason {
+        // Pods of a clique often wait for the same: it is said once.
+        if let Some(reason) = pod.reason.as_deref().filter(|reason| said != Some(*reason)) {
             let _ = write!(line, "  {}", style.paint(reason, Colour::Yellow));
         }
+        said = pod.reason.as_deref().or(said);
         if pod.outdated {
             line.push_str("  (earlier revision)");
         }
