@@ -1,4 +1,5 @@
-//! Writes that the API server refuses are told where people look, and no longer told when they succeed (W23).
+//! Writes that the API server refuses are told where people look, and no longer told when they succeed (W23); so is what
+//! the scheduler of a set does not give.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod world;
@@ -162,4 +163,49 @@ fn the_first_status_of_a_gang_says_its_phase() {
     world.capacity = Some(0);
     world.settle();
     assert_eq!(world.get("PodGang", "wl-0")["status"]["phase"], "Pending");
+}
+
+fn guarantee(world: &World) -> Option<Value> {
+    let conditions = world.get("PodCliqueSet", "wl")["status"]["conditions"]
+        .as_array()
+        .cloned();
+    let mut all = conditions.into_iter().flatten();
+    all.find(|condition| condition["type"] == "GangsNotGuaranteed")
+}
+
+#[test]
+fn a_set_whose_scheduler_places_pods_one_by_one_says_so_and_tells_it_once() {
+    let mut world = World::new(WL2);
+    world.settle();
+    let said = guarantee(&world).unwrap();
+    assert_eq!(
+        (&said["status"], &said["reason"]),
+        (&json!("True"), &json!("PodsPlacedOneByOne"))
+    );
+    assert!(
+        said["message"].as_str().unwrap().contains("default-scheduler"),
+        "{said}"
+    );
+    let told = |world: &World| {
+        let events = world.events.iter();
+        events
+            .filter(|event| format!("{event:?}").contains("PodsPlacedOneByOne"))
+            .count()
+    };
+    assert_eq!(told(&world), 1);
+    world.writes.clear();
+    world.edit("PodCliqueSet", "wl", |set| set["spec"]["replicas"] = 2.into());
+    world.settle();
+    assert_eq!(told(&world), 1, "scaling is no news about the scheduler");
+    world.writes.clear();
+    world.settle();
+    assert!(world.writes.is_empty(), "{:?}", world.writes);
+}
+
+#[test]
+fn a_set_with_a_scheduler_that_knows_gangs_says_nothing_of_them() {
+    let mut world = World::new(WL2);
+    world.settings.default_scheduler = "coppice".to_owned();
+    world.settle();
+    assert_eq!(guarantee(&world), None);
 }

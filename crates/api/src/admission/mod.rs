@@ -49,4 +49,5 @@ pub use context::{Context, DEFAULT_SCHEDULER, QueueState, SchedulerBackend, Sche
 pub use defaulting::{DEFAULT_TERMINATION_DELAY, default_pod_clique_set};
 pub use field_error::{ErrorKind, FieldError, Outcome};
 pub use field_path::FieldPath;
+pub use scheduler_backend::not_guaranteed;
 pub use validation::validate_pod_clique_set;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::names::annotations::{VOLCANO_DEFAULT_QUEUE, VOLCANO_QUEUE};
 use crate::names::labels::KAI_QUEUE;
 use crate::names::limits::dns_1123_subdomain;
+use crate::types::{PodCliqueSet, PodCliqueTemplate};
 
-use super::context::{Context, QueueState, SchedulerBackend};
+use super::context::{Context, QueueState, SchedulerBackend, SchedulerProfile};
 use super::subject::Subject;
 use super::topology::constraints;
 use super::{FieldError, FieldPath, Outcome};
@@ -35,7 +36,7 @@ pub(super) fn check(subject: &Subject<'_>, context: &Context, found: &mut Outcom
     let Some(name) = first else { return };
     match schedulers.profiles.get(name).map(|profile| profile.backend) {
         None | Some(SchedulerBackend::Gangs) => {}
-        Some(SchedulerBackend::Kubernetes) => no_gangs(subject, name, found),
+        Some(SchedulerBackend::Kubernetes) => found.warnings.extend(losses(subject, name)),
         Some(SchedulerBackend::Kai) => kai_queue(subject, found),
         Some(SchedulerBackend::Lpx) => no_topology(subject, name, found),
         Some(SchedulerBackend::Volcano) => {
@@ -45,21 +46,35 @@ pub(super) fn check(subject: &Subject<'_>, context: &Context, found: &mut Outcom
     }
 }
 
-fn no_gangs(subject: &Subject<'_>, name: &str, found: &mut Outcome) {
+/// What a set asks for and the scheduler with this name does not give, in words: gangs and required packing, when it is
+/// one that places pods one by one. Nothing when nothing is lost.
+pub fn not_guaranteed(set: &PodCliqueSet, scheduler: &str) -> Vec<String> {
+    match SchedulerProfile::named(scheduler).backend {
+        SchedulerBackend::Kubernetes => losses(&Subject::new(set), scheduler),
+        _ => Vec::new(),
+    }
+}
+
+fn losses(subject: &Subject<'_>, name: &str) -> Vec<String> {
+    let mut lost = Vec::new();
     if constraints(subject).any(|(_, constraint)| constraint.required().is_some()) {
-        found.warnings.push(format!(
+        lost.push(format!(
             "{name} does not know topology constraints: pack.required is not enforced"
         ));
     }
-    let minimum: i64 = subject
-        .cliques()
-        .map(|(_, clique)| i64::from(clique.spec.min_available.unwrap_or(1)))
-        .sum();
-    if minimum > 1 {
-        found.warnings.push(format!(
+    let minimum = |clique: &PodCliqueTemplate| {
+        let copies = subject
+            .group_of(&clique.name)
+            .map_or(1, |group| group.min_available.unwrap_or(1));
+        i64::from(clique.spec.min_available.unwrap_or(1)) * i64::from(copies)
+    };
+    let together: i64 = subject.cliques().map(|(_, clique)| minimum(clique)).sum();
+    if together > 1 {
+        lost.push(format!(
             "{name} places pods one by one: when resources are short, only a part of a gang may start"
         ));
     }
+    lost
 }
 
 fn no_topology(subject: &Subject<'_>, name: &str, found: &mut Outcome) {

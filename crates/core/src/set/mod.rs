@@ -123,6 +123,16 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
                 message,
             });
         }
+        if let Some(message) =
+            status::told_guarantees(&after).filter(|message| status::told_guarantees(&before) != Some(message))
+        {
+            second.push(Command::Event {
+                target: target.clone(),
+                warning: true,
+                reason: reasons::PODS_PLACED_SINGLY,
+                message: message.to_owned(),
+            });
+        }
         second.push(Command::Status { target, patch, urgency });
     }
     plan.stages = vec![first, second];

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use coppice_api::admission::not_guaranteed;
 use coppice_api::names::selectors::set_selector;
 use coppice_api::types::{
     LastError, PodCliqueSet, PodCliqueSetStatus, PodGangPhase, PodGangSummary, TopologyConstraint,
@@ -13,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::SetSnapshot;
 use crate::conditions::{self, Verdict, whole_seconds};
 use crate::context::SetContext;
+use crate::objects;
 use crate::reasons;
 use crate::replica::ReplicaSummary;
 use crate::report;
@@ -24,6 +26,9 @@ pub(crate) const TEMPLATE_ERROR: &str = "ERR_GET_RESOURCECLAIMTEMPLATE";
 const MOST_GANGS: usize = 256;
 
 const TOPOLOGY: &str = "TopologyLevelsUnavailable";
+
+/// The condition of a set whose scheduler does not give what the set asks for; not there when it does.
+const NOT_GUARANTEED: &str = "GangsNotGuaranteed";
 
 pub(crate) fn count(
     context: &SetContext<'_>,
@@ -137,6 +142,29 @@ pub(crate) fn count(
     };
     say("Degraded", degraded, reason, message);
     topology(context, now, status);
+    guarantees(context, now, status);
+}
+
+/// Whether the scheduler of the set places gangs as wholes. What admission warned of stays readable.
+fn guarantees(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSetStatus) {
+    let set = context.facts.set;
+    let lost = not_guaranteed(set, objects::scheduler(&context.facts, context.settings));
+    if lost.is_empty() {
+        conditions::remove(&mut status.conditions, NOT_GUARANTEED);
+        return;
+    }
+    let verdict = Verdict {
+        kind: NOT_GUARANTEED,
+        status: Some(true),
+        reason: reasons::PODS_PLACED_SINGLY,
+        message: lost.join("; "),
+    };
+    conditions::set(&mut status.conditions, verdict, set.metadata.generation, now);
+}
+
+/// What is said of guarantees that the set does not have.
+pub(super) fn told_guarantees(status: &PodCliqueSetStatus) -> Option<&str> {
+    conditions::find(&status.conditions, NOT_GUARANTEED).map(|condition| condition.message.as_str())
 }
 
 /// How far the gangs are, in the order of replicas. Their conditions are on the PodGangs themselves.

@@ -1,5 +1,6 @@
 //! Reviews in and out, without a server.
 
+use coppice_api::admission::Schedulers;
 use serde_json::json;
 
 use super::*;
@@ -125,6 +126,34 @@ fn warnings_are_passed_on() {
             .any(|warning| warning.as_str().unwrap().contains("restartPolicy")),
         "{wire}"
     );
+}
+
+#[test]
+fn a_scheduler_without_gangs_is_warned_of_whether_it_is_named_or_the_default() {
+    let warned = |scheduler: Option<&str>, schedulers: Schedulers| {
+        let mut object = defaulted(&set());
+        let clique = &mut object["spec"]["template"]["cliques"][0]["spec"];
+        (clique["replicas"], clique["minAvailable"]) = (json!(2), json!(2));
+        clique["podSpec"]["schedulerName"] = json!(scheduler.unwrap_or_default());
+        let context = Context {
+            schedulers,
+            ..Context::default()
+        };
+        let answer = validate_set(&request("CREATE", &object, &Value::Null), &context).unwrap();
+        assert_eq!(answer.refusal, None);
+        let warnings = answer.to_review("u")["response"]["warnings"].clone();
+        warnings.to_string().contains("only a part of a gang may start")
+    };
+    assert!(warned(
+        Some("default-scheduler"),
+        Schedulers::named(["coppice", "default-scheduler"])
+    ));
+    assert!(warned(None, Schedulers::named(["default-scheduler", "coppice"])));
+    assert!(!warned(
+        Some("coppice"),
+        Schedulers::named(["default-scheduler", "coppice"])
+    ));
+    assert!(!warned(None, Schedulers::named(["coppice", "default-scheduler"])));
 }
 
 #[test]

@@ -123,6 +123,12 @@ impl Incumbents {
         self.gangs.is_empty()
     }
 
+    /// Whether a gang of this priority has anybody below it.
+    #[must_use]
+    pub fn any_below(&self, priority: i32) -> bool {
+        self.order.first_key_value().is_some_and(|(rank, _)| rank.0 < priority)
+    }
+
     /// The number of pods of the largest gang.
     pub(super) fn largest(&self) -> usize {
         self.sizes.last_key_value().map_or(0, |(size, _)| *size)

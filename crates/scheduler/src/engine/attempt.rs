@@ -1,11 +1,12 @@
 //! The turn of one gang: its stored plan, a new plan, room that comes free, room at the expense of others.
 
 use coppice_placement::plan::Binding;
-use coppice_placement::preempt::{Verdict, preempt};
+use coppice_placement::preempt::{Verdict, preempt_among};
 use coppice_placement::shape::ShapeId;
 use coppice_placement::{Options as PlanOptions, Outcome, Plan, Reason, ReasonCode, Waiting, plan};
 use coppice_runtime::cache::{Meta, ObjectKey};
 
+use super::incumbency::named;
 use super::{Engine, Eviction, Making, Refused, Release, Room, wake};
 use crate::model::{GangId, Question, StoredPlan};
 
@@ -261,12 +262,12 @@ impl Engine {
 
     /// Finds victims for a gang; returns whether there are any.
     fn evict(&mut self, question: &Question, making: &mut Making) -> bool {
-        let running = making.running.get_or_insert_with(|| self.model.running());
-        if running.iter().all(|running| running.priority >= question.gang.priority) {
+        let options = self.options(question);
+        let incumbents = self.incumbency.of(&mut self.model);
+        if !incumbents.any_below(question.gang.priority) {
             return false;
         }
-        let options = self.options(question);
-        let verdict = preempt(self.model.state_mut(), &question.gang, running, &options);
+        let verdict = preempt_among(self.model.state_mut(), &question.gang, incumbents, &options);
         let Verdict::Possible(preemption) = verdict else {
             return false;
         };
@@ -297,9 +298,10 @@ impl Engine {
         let reason = Reason::new(ReasonCode::InsufficientResources, message);
         making.reasons.insert(question.id.clone(), (reason, !question.begun));
         // Who goes is gone for everybody else in this decision.
-        let gone = preemption.victims.into_iter().map(|victim| victim.gang);
-        let gone: std::collections::BTreeSet<String> = gone.collect();
-        running.retain(|running| !gone.contains(&running.name));
+        for victim in &preemption.victims {
+            self.incumbency.lose(&self.model, &victim.gang);
+            making.gone.push(named(&victim.gang));
+        }
         self.hold(room.clone(), making);
         self.busy.insert(question.id.clone(), room);
         true
@@ -361,7 +363,7 @@ fn room_of(question: &Question, plan: &Plan) -> Room {
         .collect()
 }
 
-fn key_of(name: &str) -> ObjectKey {
+pub(super) fn key_of(name: &str) -> ObjectKey {
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
     ObjectKey::new(namespace, name)
 }

@@ -14,6 +14,7 @@
 //! does not say so is told so, whoever bound them, however often a write of its status is lost or comes late.
 
 mod attempt;
+mod incumbency;
 mod standing;
 #[cfg(test)]
 mod standing_tests;
@@ -23,7 +24,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_placement::plan::Binding;
-use coppice_placement::preempt::Running;
 use coppice_placement::{Options as PlanOptions, Reason, ReasonCode};
 use coppice_runtime::cache::{Meta, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
@@ -172,6 +172,7 @@ pub struct Engine {
     stuck: BTreeMap<GangId, Timestamp>,
     told: BTreeMap<GangId, (ReasonCode, Timestamp)>,
     news: standing::News,
+    incumbency: incumbency::Incumbency,
 }
 
 /// One decision in the making.
@@ -179,7 +180,8 @@ struct Making {
     now: Timestamp,
     commits: BTreeMap<GangId, Commit>,
     order: Vec<GangId>,
-    running: Option<Vec<Running>>,
+    /// Gangs that lose pods in this decision.
+    gone: Vec<GangId>,
     /// Room that is held so far.
     held: Room,
     /// Somebody has the room that is held against starvation.
@@ -200,6 +202,7 @@ impl Engine {
             stuck: BTreeMap::new(),
             told: BTreeMap::new(),
             news: standing::News::default(),
+            incumbency: incumbency::Incumbency::default(),
         }
     }
 
@@ -225,7 +228,7 @@ impl Engine {
             now,
             commits: BTreeMap::new(),
             order: Vec::new(),
-            running: None,
+            gone: Vec::new(),
             held: Room::new(),
             locked: false,
             reasons: BTreeMap::new(),
@@ -250,8 +253,10 @@ impl Engine {
             mut commits,
             order,
             mut decision,
+            gone,
             ..
         } = making;
+        gone.into_iter().for_each(|gang| self.model.note_change(gang));
         decision.commits = order.iter().filter_map(|gang| commits.remove(gang)).collect();
         for commit in &mut decision.commits {
             self.busy.insert(commit.gang.clone(), Vec::new());

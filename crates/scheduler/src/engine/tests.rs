@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use coppice_placement::resources::Column;
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::model::GangRecord;
@@ -207,6 +208,71 @@ fn a_gang_of_high_priority_evicts_a_whole_gang_and_its_room_is_held() {
     }
     let decision = engine.decide(at(3));
     assert_eq!(sizes(&decision)[0], ("n/new".into(), 2));
+}
+
+#[test]
+fn the_index_of_running_gangs_is_kept_between_decisions() {
+    let mut engine = two_priorities();
+    let decision = engine.decide(at(1));
+    assert_eq!((engine.incumbency.built, decision.evictions.len()), (1, 1));
+    engine.done(&decision.evictions[0].gang);
+    let before = engine.incumbency.changed;
+    for round in 0..20 {
+        let decision = engine.decide(at(2 + round));
+        told_all(&mut engine, &decision);
+        // Victims that were not evicted after all are found again.
+        assert_eq!(decision.evictions.len(), 1, "{decision:?}");
+        engine.done(&decision.evictions[0].gang);
+    }
+    assert_eq!(engine.incumbency.built, 1, "nothing happened that moves everything");
+    assert_eq!(
+        engine.incumbency.changed - before,
+        20,
+        "one gang in each decision: the victim"
+    );
+    engine.model.put_nodes([node("n2", "r", 0)]);
+    engine.decide(at(100));
+    assert_eq!(engine.incumbency.built, 2, "a node came");
+}
+
+#[test]
+fn what_the_scheduler_cannot_honour_is_refused_for_the_whole_gang() {
+    for (fields, names) in [
+        (
+            json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "models"}}]}),
+            "models",
+        ),
+        (json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}), "scratch"),
+        (
+            json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "x"}]}),
+            "gpu",
+        ),
+        (
+            json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]}),
+            "spread",
+        ),
+        (
+            json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]}}}),
+            "affinity",
+        ),
+        (
+            json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}]}}}),
+            "zone",
+        ),
+    ] {
+        let mut engine = engine(&[("n0", 8)]);
+        engine.model.put_gang(gang("a", &[("c", 1), ("d", 1)], None));
+        pods(&mut engine, "a", "c", 1);
+        engine
+            .model
+            .put_pod(&PodSketch::new("a-d-0", "a", "d").record_with(&fields));
+        let decision = engine.decide(at(0));
+        assert_eq!((decision.commits.len(), decision.evictions.len()), (0, 0), "{fields}");
+        let reason = &decision.reports[0].reason;
+        assert_eq!(reason.code, ReasonCode::Unsupported, "{fields}");
+        assert!(reason.message.contains(names), "{fields}: {}", reason.message);
+    }
 }
 
 #[test]

@@ -35,6 +35,7 @@ pub mod pod;
 mod demands;
 mod objects;
 mod question;
+mod running;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub(crate) use objects::levels as topology_levels;
 pub use objects::{ObjectError, Objects};
 pub use pod::{PodRecord, PodRecords};
 pub use question::Question;
+pub use running::Changes;
 
 /// The cluster as the scheduler sees it. See the module for how to use it.
 #[derive(Debug, Clone)]
@@ -81,6 +83,7 @@ pub struct Model {
     replicas: BTreeMap<ReplicaKey, BTreeSet<ObjectKey>>,
     /// Gangs that do not say that they are placed.
     unplaced: BTreeSet<ObjectKey>,
+    changes: Changes,
     room: u64,
 }
 
@@ -103,6 +106,7 @@ impl Model {
             leaving: BTreeSet::new(),
             replicas: BTreeMap::new(),
             unplaced: BTreeSet::new(),
+            changes: Changes::default(),
             room: 0,
         }
     }
@@ -191,6 +195,9 @@ impl Model {
             }
         }
         self.state.put_nodes(changed);
+        if !new.is_empty() {
+            self.changes = Changes::All;
+        }
         for name in new {
             let pods = self.by_node.get(name.as_str()).into_iter().flatten().cloned();
             for key in pods.collect::<Vec<_>>() {
@@ -208,6 +215,7 @@ impl Model {
         if !gone.is_empty() {
             // Pods on a node that is gone no longer pin their gang to its domain.
             self.room += 1;
+            self.changes = Changes::All;
             self.state.remove_nodes(gone);
         }
     }
@@ -295,12 +303,14 @@ impl Model {
         if !record.standing.as_ref().is_some_and(|standing| standing.holds) {
             self.unplaced.insert(key.clone());
         }
+        self.changes.note(GangId::Gang(key.clone()));
         self.gangs.insert(key, record);
     }
 
     /// Removes a gang. Its pods stay, and wait.
     pub fn remove_gang(&mut self, key: &ObjectKey) {
         self.unplaced.remove(key);
+        self.changes.note(GangId::Gang(key.clone()));
         let replica = self.gangs.remove(key).and_then(|old| old.replica.clone());
         if let Some(replica) = replica
             && let Some(gangs) = self.replicas.get_mut(&replica)
@@ -326,6 +336,7 @@ impl Model {
     pub fn set_priorities(&mut self, priorities: BTreeMap<String, i32>) {
         if priorities != self.priorities {
             self.priorities = priorities;
+            self.changes = Changes::All;
             self.room += 1;
         }
     }
@@ -349,6 +360,7 @@ impl Model {
         let topologies: Vec<_> = self.topologies.clone().into_iter().collect();
         self.state = ClusterState::new(&topologies);
         self.state.put_nodes(self.nodes.values().cloned());
+        self.changes = Changes::All;
         self.room += 1;
         for key in self.pods.keys().cloned().collect::<Vec<_>>() {
             self.settle(&key);
@@ -370,6 +382,8 @@ impl Model {
 
     fn list(&mut self, pod: &PodRecord) {
         let key = &pod.meta.key;
+        self.changes
+            .note(pod.gang().map_or_else(|| GangId::Pod(key.clone()), GangId::Gang));
         if let Some(node) = self.node_of(pod) {
             self.by_node.entry(node).or_default().insert(key.clone());
             if pod.deleting {
@@ -395,6 +409,8 @@ impl Model {
             }
         }
         let key = &pod.meta.key;
+        self.changes
+            .note(pod.gang().map_or_else(|| GangId::Pod(key.clone()), GangId::Gang));
         self.leaving.remove(key);
         if let Some(node) = self.node_of(pod) {
             take(&mut self.by_node, &node, key);

@@ -1,4 +1,4 @@
-//! From records to what is asked of the engine: one gang, and the gangs that run.
+//! From records to what is asked of the engine about one gang.
 //!
 //! Owns who belongs to a gang (by label), which of its pods have nodes and which wait, what it depends on, what it shares
 //! with the other gangs of its copy of the set, and its priority.
@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use coppice_api::names::labels;
 use coppice_api::names::parsing::parse_index;
-use coppice_placement::preempt::{Running, RunningGroup, RunningPod};
 use coppice_placement::shape::ShapeId;
 use coppice_placement::topology::DomainPath;
 use coppice_placement::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Reason, ReasonCode};
@@ -42,9 +41,9 @@ pub struct Question {
 
 /// The pods of one group, sorted out.
 #[derive(Debug, Clone, Default)]
-struct Members {
+pub(super) struct Members {
     /// Pods with a node, whether bound or about to be, and the node.
-    placed: Vec<(Arc<PodRecord>, Arc<str>)>,
+    pub(super) placed: Vec<(Arc<PodRecord>, Arc<str>)>,
     waiting: Vec<Arc<PodRecord>>,
     held: Vec<Arc<PodRecord>>,
 }
@@ -307,7 +306,7 @@ impl Model {
         )
     }
 
-    fn priority(&self, record: &GangRecord) -> i32 {
+    pub(super) fn priority(&self, record: &GangRecord) -> i32 {
         let class = record
             .priority_class
             .as_ref()
@@ -319,7 +318,7 @@ impl Model {
         class.copied().or_else(own).unwrap_or(0)
     }
 
-    fn base_of(&self, pod: &PodRecord) -> Option<ObjectKey> {
+    pub(super) fn base_of(&self, pod: &PodRecord) -> Option<ObjectKey> {
         let name = pod.label(labels::BASE_POD_GANG)?;
         Some(ObjectKey::new(pod.meta.key.namespace.clone(), name.clone()))
     }
@@ -337,7 +336,7 @@ impl Model {
         })
     }
 
-    fn members_of(&self, record: &GangRecord) -> Vec<Members> {
+    pub(super) fn members_of(&self, record: &GangRecord) -> Vec<Members> {
         let mut groups = vec![Members::default(); record.groups.len()];
         let pods = self.members.get(&record.meta.key).into_iter().flatten();
         for pod in pods.filter_map(|key| self.pods.get(key)).filter(|pod| pod.counts()) {
@@ -370,70 +369,6 @@ impl Model {
             .unwrap_or_default();
         let placed = members.iter().flat_map(|group| &group.placed);
         placed.map(|(pod, _)| pod.meta.clone()).collect()
-    }
-
-    /// The gangs that run and could be evicted: those whose pods are ours. A gang that is being bound is protected.
-    #[must_use]
-    pub fn running(&self) -> Vec<Running> {
-        let mut found: Vec<(Option<Timestamp>, Running)> = Vec::new();
-        for record in self.gangs.values() {
-            let mut running = Running {
-                name: record.meta.key.to_string(),
-                priority: self.priority(record),
-                base: None,
-                sequence: 0,
-                protected: false,
-                groups: Vec::new(),
-            };
-            for (group, members) in record.groups.iter().zip(self.members_of(record)) {
-                running.protected |= members
-                    .placed
-                    .iter()
-                    .any(|(pod, _)| pod.node.is_none() || !self.is_ours(pod));
-                let first = members.placed.first().map(|(pod, _)| pod);
-                running.base = running
-                    .base
-                    .or(first.and_then(|pod| self.base_of(pod)).map(|base| base.to_string()));
-                running.groups.push(RunningGroup {
-                    floor: group.floor,
-                    pods: members.placed.iter().map(|(pod, _)| running_pod(pod)).collect(),
-                });
-            }
-            if running.groups.iter().any(|group| !group.pods.is_empty()) {
-                found.push((record.created, running));
-            }
-        }
-        let alone =
-            |pod: &&Arc<PodRecord>| pod.takes_room() && pod.counts() && self.is_ours(pod) && pod.gang().is_none();
-        for pod in self.pods.values().filter(alone) {
-            let running = Running {
-                name: GangId::Pod(pod.meta.key.clone()).to_string(),
-                priority: pod.priority,
-                base: None,
-                sequence: 0,
-                protected: false,
-                groups: vec![RunningGroup {
-                    floor: 1,
-                    pods: vec![running_pod(pod)],
-                }],
-            };
-            found.push((pod.created, running));
-        }
-        found.sort_by(|left, right| (left.0, &left.1.name).cmp(&(right.0, &right.1.name)));
-        let numbered = found.into_iter().enumerate();
-        numbered
-            .map(|(at, (_, running))| Running {
-                sequence: at as u64,
-                ..running
-            })
-            .collect()
-    }
-}
-
-fn running_pod(pod: &PodRecord) -> RunningPod {
-    RunningPod {
-        name: pod.meta.key.to_string(),
-        guarded: false,
     }
 }
 

@@ -68,6 +68,11 @@ impl PodSketch {
     }
 
     pub(crate) fn record(&self) -> Arc<PodRecord> {
+        self.record_with(&json!({}))
+    }
+
+    /// The same, with more fields in its specification.
+    pub(crate) fn record_with(&self, fields: &Value) -> Arc<PodRecord> {
         let mut labels = BTreeMap::from([("app", "a".to_owned())]);
         if let Some((gang, clique)) = &self.gang {
             labels.insert("grove.io/podgang", gang.clone());
@@ -78,7 +83,7 @@ impl PodSketch {
         }
         let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}]}});
-        let object = json!({
+        let mut object = json!({
             "metadata": {"name": self.name, "namespace": "n", "uid": format!("{}-{}", self.name, self.uid), "resourceVersion": "1",
                 "labels": labels, "deletionTimestamp": self.deleting.then_some("2026-01-01T00:00:00Z")},
             "spec": {"schedulerName": if self.foreign { "other" } else { "coppice" }, "nodeName": self.node,
@@ -87,6 +92,9 @@ impl PodSketch {
                 "containers": [{"resources": {"requests": {"cpu": self.cpu.to_string()}}}]},
             "status": {"phase": if self.finished { "Succeeded" } else { "Pending" }},
         });
+        for (field, value) in fields.as_object().into_iter().flatten() {
+            object["spec"][field] = value.clone();
+        }
         Arc::new(project(&PodRecords::default(), &object))
     }
 }

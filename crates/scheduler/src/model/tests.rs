@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use coppice_placement::preempt::Running;
 use coppice_placement::{Options, Outcome, Pack, ReasonCode, Waiting, plan};
 use proptest::prelude::*;
 
@@ -141,6 +142,33 @@ proptest! {
         for step in &steps {
             take(&mut model, step);
             prop_assert_eq!(answers(&model), answers(&model.rebuilt()));
+        }
+    }
+
+    #[test]
+    fn whoever_follows_the_noted_changes_knows_every_running_gang(steps in proptest::collection::vec(step(), 1..60)) {
+        let mut model = Model::new(["coppice"]);
+        let mut known: BTreeMap<String, Running> = BTreeMap::new();
+        for (at, step) in steps.iter().enumerate() {
+            take(&mut model, step);
+            if at % 3 != 0 {
+                continue;
+            }
+            let all = |model: &Model| -> BTreeMap<String, Running> {
+                model.running().into_iter().map(|gang| (gang.name.clone(), gang)).collect()
+            };
+            match model.take_changes() {
+                Changes::All => known = all(&model),
+                Changes::Gangs(gangs) => {
+                    for gang in gangs {
+                        match model.running_gang(&gang) {
+                            Some(running) => drop(known.insert(gang.to_string(), running)),
+                            None => drop(known.remove(&gang.to_string())),
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(&known, &all(&model));
         }
     }
 
