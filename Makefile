@@ -22,6 +22,8 @@ bench: toolchain ## the measured claims, each beside a floor in the same run
 	$(CARGO) bench --locked -p coppice-api --bench canonical_identity
 	$(CARGO) bench --locked -p coppice-placement --bench decision
 	KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)" $(CARGO) run --locked --profile bench -p coppice-bench --bin control-plane
+	$(CARGO) build --locked --profile bench -p coppice --bin coppice
+	KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)" $(CARGO) run --locked --profile bench -p coppice-bench --bin workload
 
 lint: toolchain ## formatting, clippy with warnings as errors, the direction of dependencies
 	$(CARGO) fmt --all --check
