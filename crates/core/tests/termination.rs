@@ -6,17 +6,22 @@ mod world;
 use serde_json::json;
 use world::{WL1, WL2, World, pods_of, uids};
 
+/// A pod of the clique pc-a goes.
+fn lose_a_pod(world: &mut World) {
+    let victim = pods_of(world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+}
+
 #[test]
 fn a_gang_that_stays_below_its_minimum_is_replaced_as_a_whole_and_keeps_its_size() {
     let mut world = World::new(WL1);
     world.settle();
     let before = uids(&world);
     world.capacity = Some(9);
-    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    world.delete("Pod", &victim);
+    lose_a_pod(&mut world);
     world.settle();
     assert_eq!(
         before.intersection(&uids(&world)).count(),
@@ -66,11 +71,7 @@ fn pods_that_take_long_to_start_are_not_a_breach_at_first_or_after_a_termination
     world.loading = false;
     world.settle();
     world.capacity = Some(9);
-    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    world.delete("Pod", &victim);
+    lose_a_pod(&mut world);
     world.settle();
     world.loading = true;
     world.capacity = None;
@@ -90,11 +91,7 @@ fn a_replica_that_recovers_in_time_is_left_alone() {
     world.settle();
     let before = uids(&world);
     world.capacity = Some(9);
-    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    world.delete("Pod", &victim);
+    lose_a_pod(&mut world);
     world.settle();
     world.advance(5);
     world.capacity = None;
@@ -166,11 +163,7 @@ fn losing_every_scheduled_pod_is_no_breach_unless_the_settings_say_so() {
 fn seconds_until_replaced(world: &mut World) -> i64 {
     let before = uids(world);
     world.capacity = Some(9);
-    let victim = pods_of(world, "wl-0-pc-a")[0]["metadata"]["name"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    world.delete("Pod", &victim);
+    lose_a_pod(world);
     world.settle();
     let mut seconds = 0;
     while before.intersection(&uids(world)).count() > 0 {
@@ -210,11 +203,7 @@ fn nothing_is_replaced_before_the_delay_is_over_though_stored_times_are_whole_se
     world.settle();
     let before = uids(&world);
     world.capacity = Some(9);
-    let victim = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    world.delete("Pod", &victim);
+    lose_a_pod(&mut world);
     world.settle();
     world.now = world
         .now

@@ -134,7 +134,10 @@ fn every_pod_costs_one_write() {
         tokio::time::sleep(WINDOW).await;
         let (ready, spent) = (Requests::of(&metrics), processor_seconds() - before);
         let pods = u64::from(replicas()) * 2;
-        println!("{pods} pods in {} replicas, from nothing to ready:\n{ready}", replicas());
+        println!(
+            "{pods} pods in {} replicas, from nothing to ready:\n{ready}",
+            replicas()
+        );
         println!(
             "{:.2} writes for each pod in all",
             ready.writes(None) as f64 / pods as f64
