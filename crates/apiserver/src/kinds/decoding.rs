@@ -1,5 +1,7 @@
 //! Values of the wrong type, in the words of Go's decoder.
 
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
 use coppice_schema::{Cursor, ErrorKind, Type, validate_schema};
 use serde_json::Value;
 
@@ -7,8 +9,12 @@ use serde_json::Value;
 pub(super) fn first_problem(at: Cursor<'_>, kind: &str, object: &Value) -> Option<String> {
     for error in validate_schema(at, object, None) {
         match error.kind {
+            // The schema's idea of base64 is that of custom resources, which takes no empty text; Go's decoder does.
             ErrorKind::TypeInvalid if error.detail.contains("must be of type byte") => {
-                return Some(illegal_base64(error.value.as_ref()));
+                let text = error.value.as_ref().and_then(Value::as_str).unwrap_or_default();
+                if let Some(at) = illegal_base64(text) {
+                    return Some(format!("illegal base64 data at input byte {at}"));
+                }
             }
             ErrorKind::TypeInvalid => return Some(describe(at, kind, &error.path, error.value.as_ref())),
             ErrorKind::Invalid if error.detail.starts_with("quantities must match") => return Some(error.detail),
@@ -18,12 +24,45 @@ pub(super) fn first_problem(at: Cursor<'_>, kind: &str, object: &Value) -> Optio
     None
 }
 
-/// Go names the first byte that cannot be there.
-fn illegal_base64(value: Option<&Value>) -> String {
-    let text = value.and_then(Value::as_str).unwrap_or_default();
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
-    let at = text.bytes().position(|byte| !legal(byte)).unwrap_or(text.len());
-    format!("illegal base64 data at input byte {at}")
+/// Writes the base64 texts in a member as Go does, which keeps only what they stand for.
+pub(super) fn rewrite_base64(object: &mut Value, member: &str) {
+    const TOLERANT: GeneralPurpose = GeneralPurpose::new(
+        &alphabet::STANDARD,
+        GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+    );
+    let texts = object.get_mut(member).and_then(Value::as_object_mut);
+    for value in texts.into_iter().flat_map(|texts| texts.values_mut()) {
+        let Some(text) = value.as_str() else { continue };
+        let one_line: String = text.chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect();
+        if let Ok(bytes) = TOLERANT.decode(one_line) {
+            *value = TOLERANT.encode(bytes).into();
+        }
+    }
+}
+
+/// Where Go's decoder gives up on a text, if it does. Line ends may be anywhere; padding is required.
+fn illegal_base64(text: &str) -> Option<usize> {
+    let mut bytes = text
+        .bytes()
+        .enumerate()
+        .filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
+    let mut in_group = 0;
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'=' if in_group < 2 => return Some(at),
+            b'=' if in_group == 2 => match bytes.next() {
+                Some((_, b'=')) => return bytes.next().map(|(at, _)| at),
+                Some((at, _)) => return Some(at),
+                None => return Some(text.len()),
+            },
+            b'=' => return bytes.next().map(|(at, _)| at),
+            b'+' | b'/' => {}
+            _ if byte.is_ascii_alphanumeric() => {}
+            _ => return Some(at),
+        }
+        in_group = (in_group + 1) % 4;
+    }
+    (in_group > 0).then(|| text.len() - in_group)
 }
 
 /// `json: cannot unmarshal number into Go struct field Container.spec.containers.image of type string`.
@@ -101,5 +140,36 @@ mod tests {
             "json: cannot unmarshal array into Go struct field ObjectMeta.metadata.labels of type map[string]string"
         );
         assert_eq!(problem(json!({"data": {"a": "b"}})), None);
+    }
+
+    #[test]
+    fn base64_is_rewritten_as_go_does() {
+        let mut object =
+            json!({"data": {"lines": "YWRt\naW4=\n", "bits": "YR==", "empty": "", "bad": "%", "number": 1}});
+        rewrite_base64(&mut object, "data");
+        rewrite_base64(&mut object, "absent");
+        assert_eq!(
+            object,
+            json!({"data": {"lines": "YWRtaW4=", "bits": "YQ==", "empty": "", "bad": "%", "number": 1}})
+        );
+    }
+
+    #[test]
+    fn base64_is_judged_as_go_does() {
+        for (text, problem) in [
+            ("", None),
+            ("YWRtaW4=", None),
+            ("YWRt\naW4=\r\n", None),
+            ("YQ==", None),
+            ("not base64!", Some(3)),
+            ("YWRtaW4", Some(4)),
+            ("YWRtaW4=x", Some(8)),
+            ("YQ=", Some(3)),
+            ("YQ=x", Some(3)),
+            ("=", Some(0)),
+            ("Y", Some(0)),
+        ] {
+            assert_eq!(illegal_base64(text), problem, "{text:?}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::decoding::rewrite_base64;
 use super::pod_defaults::default_pod_spec;
 use crate::tree::{meta, object_mut};
 
@@ -10,6 +11,7 @@ pub(super) fn fill(group: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
         ("", "Service") => service(object),
         ("", "Secret") => secret(object),
+        ("", "ConfigMap") => rewrite_base64(object, "binaryData"),
         ("", "Node") => node(object),
         ("", "Namespace") => namespace_label(object),
         ("apps" | "batch", _) | ("", "ReplicationController" | "PodTemplate") => workload(kind, object),
@@ -74,6 +76,7 @@ fn service(object: &mut Value) {
 
 fn secret(object: &mut Value) {
     set(object, "type", json!("Opaque"));
+    rewrite_base64(object, "data");
     // What is given as plain text is stored encoded, and wins.
     let Some(plain) = object.as_object_mut().and_then(|members| members.remove("stringData")) else {
         return;
