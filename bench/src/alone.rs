@@ -44,7 +44,7 @@ pub(crate) async fn memory(pods: usize, nodes: usize, connections: usize) -> any
         .endpoint
         .watch("/api/v1/pods?watch=true&timeoutSeconds=3000")
         .await?;
-    let watcher = tokio::spawn(async move { events.read(2 * pods).await });
+    let watcher = tokio::spawn(async move { events.read(2 * pods, |_| ()).await });
 
     send(&server, connections, nodes, |index| {
         Prepared::create("/api/v1/nodes", &objects::node(index))

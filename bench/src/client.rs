@@ -18,11 +18,15 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::events::Events;
+use crate::records::Records;
+
+/// What a connection may hold that the client has not read yet: no server is to wait for a thousand readers to take turns.
+const RECEIVE_BUFFER: u32 = 1024 * 1024;
 
 /// Where a server is and how it is trusted.
 #[derive(Clone)]
@@ -102,10 +106,12 @@ impl Endpoint {
         let mut provider = rustls::crypto::ring::default_provider();
         // The same cipher with every server, whatever each would prefer.
         provider.cipher_suites = vec![rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256];
-        let tls = ClientConfig::builder_with_provider(Arc::new(provider))
+        let mut tls = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)?;
+        // For watches, which read their records themselves.
+        tls.enable_secret_extraction = true;
         Ok(Self {
             address: server.parse().context("the server is not an address with a port")?,
             host: HeaderValue::from_str(server)?,
@@ -126,11 +132,19 @@ impl Endpoint {
 
     /// A watch on a connection of its own.
     pub(crate) async fn watch(&self, path: &str) -> anyhow::Result<Events> {
-        Events::open(self.stream().await?, path, self.host.to_str()?).await
+        // The server has said nothing yet that rustls might have read ahead.
+        let (stream, connection) = self.stream().await?.into_inner();
+        let records = Records::new(connection.dangerous_extract_secrets()?)?;
+        Events::open(stream, records, path, self.host.to_str()?).await
     }
 
     async fn stream(&self) -> anyhow::Result<TlsStream<TcpStream>> {
-        let stream = TcpStream::connect(self.address).await.context("connect")?;
+        let socket = match self.address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        let stream = socket.connect(self.address).await.context("connect")?;
         stream.set_nodelay(true)?;
         let name = ServerName::IpAddress(self.address.ip().into());
         self.tls.connect(name, stream).await.context("TLS handshake")

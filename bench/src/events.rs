@@ -1,66 +1,108 @@
-//! Reading watches: the events of a stream are counted, not parsed, with the least work that HTTP/1.1 allows, because a
-//! thousand readers share the machine with the server that they measure. An event is one line.
+//! Reading watches: the events of a stream are counted, not parsed, with the least work that HTTP/1.1 over TLS allows, because
+//! a thousand readers share the machine with the server that they measure. An event is one line.
+
+use std::cell::RefCell;
+use std::io::ErrorKind;
+use std::ops::Range;
 
 use anyhow::{Context, bail, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
 
-/// As much as several TLS records.
-const BUFFER: usize = 64 * 1024;
+use crate::records::Records;
+
+/// As much as several TLS records, small enough to stay in the processor's cache.
+const BUFFER: usize = 256 * 1024;
+
+thread_local! {
+    // One for all watches of a thread: each empties it before the next one reads.
+    static SHARED: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
+}
 
 /// An open watch.
 pub(crate) struct Events {
-    stream: TlsStream<TcpStream>,
-    buffer: Vec<u8>,
-    /// Bytes of the body that came with the headers.
-    ready: usize,
+    stream: TcpStream,
+    records: Records,
+    /// The beginning of a record whose end has not come yet.
+    begun: Vec<u8>,
     lines: Lines,
 }
 
 impl Events {
     /// Asks for a watch and reads the headers of the answer.
-    pub(crate) async fn open(mut stream: TlsStream<TcpStream>, path: &str, host: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        mut stream: TcpStream,
+        mut records: Records,
+        path: &str,
+        host: &str,
+    ) -> anyhow::Result<Self> {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: coppice-bench/1\r\nAccept: application/json\r\n\r\n"
         );
-        stream.write_all(request.as_bytes()).await?;
-        stream.flush().await?;
-        let mut buffer = vec![0; BUFFER];
-        let mut filled = 0;
+        stream.write_all(&records.seal(request.as_bytes())?).await?;
+        let mut events = Self {
+            stream,
+            records,
+            begun: Vec::new(),
+            lines: Lines::default(),
+        };
+        let mut head = Vec::new();
         let end = loop {
-            let count = stream.read(&mut buffer[filled..]).await?;
-            ensure!(count > 0, "GET {path}: the connection ended within the headers");
-            filled += count;
-            if let Some(at) = buffer[..filled].windows(4).position(|window| window == b"\r\n\r\n") {
+            events
+                .receive(|_, content| {
+                    head.extend_from_slice(content);
+                    Ok(())
+                })
+                .await
+                .with_context(|| format!("GET {path}"))?;
+            if let Some(at) = head.windows(4).position(|window| window == b"\r\n\r\n") {
                 break at + 4;
             }
         };
-        let headers = String::from_utf8_lossy(&buffer[..end]).to_lowercase();
+        let headers = String::from_utf8_lossy(&head[..end]).to_lowercase();
         ensure!(headers.starts_with("http/1.1 200"), "GET {path}: {headers}");
         ensure!(
             headers.contains("transfer-encoding: chunked"),
             "GET {path}: the answer is no stream: {headers}"
         );
-        buffer.copy_within(end..filled, 0);
-        Ok(Self {
-            stream,
-            buffer,
-            ready: filled - end,
-            lines: Lines::default(),
-        })
+        events.lines.take(&head[end..])?;
+        Ok(events)
     }
 
-    /// Reads until `count` events have come in all.
-    pub(crate) async fn read(&mut self, count: usize) -> anyhow::Result<()> {
-        self.lines.take(&self.buffer[..std::mem::take(&mut self.ready)])?;
+    /// Reads until `count` events have come in all, and tells each time which ones came.
+    pub(crate) async fn read(&mut self, count: usize, mut told: impl FnMut(Range<usize>)) -> anyhow::Result<()> {
+        told(0..self.lines.seen);
         while self.lines.seen < count {
-            let read = self.stream.read(&mut self.buffer).await?;
             let seen = self.lines.seen;
-            ensure!(read > 0, "the watch ended after {seen} of {count} events");
-            self.lines.take(&self.buffer[..read])?;
+            self.receive(Lines::take)
+                .await
+                .with_context(|| format!("after {seen} of {count} events"))?;
+            told(seen..self.lines.seen);
         }
         Ok(())
+    }
+
+    /// Waits for the socket and hands on what it has, once.
+    async fn receive(&mut self, mut take: impl FnMut(&mut Lines, &[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        self.stream.readable().await?;
+        SHARED.with_borrow_mut(|buffer| {
+            let begun = self.begun.len();
+            buffer[..begun].copy_from_slice(&self.begun);
+            let read = match self.stream.try_read(&mut buffer[begun..]) {
+                Ok(0) => bail!("the connection ended"),
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            let (mut at, end) = (0, begun + read);
+            while let Some(opened) = self.records.open(&mut buffer[at..end])? {
+                take(&mut self.lines, opened.content)?;
+                at += opened.length;
+            }
+            self.begun.clear();
+            self.begun.extend_from_slice(&buffer[at..end]);
+            Ok(())
+        })
     }
 }
 
@@ -79,12 +121,12 @@ impl Lines {
         while !piece.is_empty() {
             if self.left > 0 {
                 let (now, later) = piece.split_at(self.left.min(piece.len()));
-                self.seen += now.iter().filter(|byte| **byte == b'\n').count();
+                self.seen += memchr::memchr_iter(b'\n', now).count();
                 self.left -= now.len();
                 piece = later;
                 continue;
             }
-            let Some(end) = piece.iter().position(|byte| *byte == b'\n') else {
+            let Some(end) = memchr::memchr(b'\n', piece) else {
                 self.header.extend_from_slice(piece);
                 return Ok(());
             };

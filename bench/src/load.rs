@@ -1,6 +1,7 @@
 //! The three loads: creates, status patches, and events to many watchers. Each is prepared, then released at once and
 //! timed as a whole; CPU time is read before and after for the server's processes and for this one.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::client::{Connection, Endpoint, Prepared};
@@ -27,6 +29,8 @@ pub(crate) struct Sizes {
     pub(crate) watchers: usize,
     /// Events that every watch is to receive.
     pub(crate) events: usize,
+    /// How many events may be ahead of the slowest watch.
+    pub(crate) ahead: usize,
 }
 
 /// One timed load.
@@ -111,17 +115,24 @@ pub(crate) async fn requests(server: &Server, connections: usize, requests: Vec<
     let connections = connect(&server.endpoint, connections).await?;
     let count = requests.len();
     let clock = Clock::start(server)?;
-    send_all(connections, requests).await?;
+    send_all(connections, requests, None).await?;
     clock.stop(server, count)
 }
 
-async fn send_all(connections: Vec<Connection>, requests: Vec<Prepared>) -> anyhow::Result<()> {
+async fn send_all(
+    connections: Vec<Connection>,
+    requests: Vec<Prepared>,
+    window: Option<&Arc<Window>>,
+) -> anyhow::Result<()> {
     let (requests, next) = (Arc::new(requests), Arc::new(AtomicUsize::new(0)));
     let mut senders = JoinSet::new();
     for mut connection in connections {
-        let (requests, next) = (requests.clone(), next.clone());
+        let (requests, next, window) = (requests.clone(), next.clone(), window.cloned());
         senders.spawn(async move {
             while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Some(window) = &window {
+                    window.wait().await?;
+                }
                 connection.send(request).await?;
             }
             anyhow::Ok(())
@@ -148,14 +159,48 @@ async fn fan_out(server: &Server, sizes: Sizes, pods: &str) -> anyhow::Result<Me
         .collect();
     let connections = connect(endpoint, sizes.connections).await?;
 
+    let window = Arc::new(Window::new(sizes));
     let clock = Clock::start(server)?;
     let mut readers = JoinSet::new();
     for mut events in watches {
-        readers.spawn(async move { events.read(sizes.events).await });
+        let window = window.clone();
+        readers.spawn(async move { events.read(sizes.events, |events| window.told(events)).await });
     }
-    send_all(connections, changes).await?;
-    finish(readers).await?;
+    // Together: a watch that ends too early would let the changes wait for ever.
+    tokio::try_join!(send_all(connections, changes, Some(&window)), finish(readers))?;
     clock.stop(server, sizes.watchers * sizes.events)
+}
+
+/// Lets a change go when every watch has told the one that is so many before it. Without that, the senders outrun the watches,
+/// and a real server ends those that are further behind than its buffer for them, which holds ten events at least.
+struct Window {
+    /// How many watches have told the first event, the second, and so on.
+    told: Vec<AtomicUsize>,
+    watchers: usize,
+    permits: Semaphore,
+}
+
+impl Window {
+    fn new(sizes: Sizes) -> Self {
+        Self {
+            told: (0..sizes.events).map(|_| AtomicUsize::new(0)).collect(),
+            watchers: sizes.watchers,
+            permits: Semaphore::new(sizes.ahead),
+        }
+    }
+
+    async fn wait(&self) -> anyhow::Result<()> {
+        self.permits.acquire().await?.forget();
+        Ok(())
+    }
+
+    fn told(&self, events: Range<usize>) {
+        for count in &self.told[events] {
+            if count.fetch_add(1, Ordering::Relaxed) + 1 == self.watchers {
+                self.permits.add_permits(1);
+            }
+        }
+    }
 }
 
 async fn connect(endpoint: &Endpoint, count: usize) -> anyhow::Result<Vec<Connection>> {
@@ -198,5 +243,27 @@ impl Clock {
             server_cpu_seconds: server_cpu.as_secs_f64(),
             client_cpu_seconds: client_cpu.as_secs_f64(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_wait_for_the_slowest_watch() {
+        let window = Window::new(Sizes {
+            pods: 0,
+            connections: 0,
+            watchers: 2,
+            events: 5,
+            ahead: 2,
+        });
+        window.told(0..3);
+        assert_eq!(window.permits.available_permits(), 2);
+        window.told(0..1);
+        assert_eq!(window.permits.available_permits(), 3);
+        window.told(1..5);
+        assert_eq!(window.permits.available_permits(), 5);
     }
 }

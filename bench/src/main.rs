@@ -9,6 +9,7 @@ mod events;
 mod load;
 mod objects;
 mod process;
+mod records;
 mod report;
 mod server;
 
@@ -22,6 +23,10 @@ use clap::{Parser, Subcommand};
 use load::Sizes;
 use report::{Pair, RealServer, Report};
 use server::Server;
+
+// The same as in the `coppice` program, whose server this measures.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Throughput, memory and start-up time of the embedded control plane, beside a real kube-apiserver with etcd.
 ///
@@ -45,6 +50,9 @@ struct Arguments {
     /// Events per round for the watches (at most --pods)
     #[arg(long, default_value_t = 100)]
     events: usize,
+    /// How many events may be ahead of the slowest watch (a real server ends watches that fall too far behind)
+    #[arg(long, default_value_t = 10)]
+    ahead: usize,
     /// Pods that the embedded server holds when its memory is read; 0 leaves this part out
     #[arg(long, default_value_t = 100_000)]
     held_pods: usize,
@@ -97,6 +105,7 @@ async fn measure(arguments: &Arguments) -> anyhow::Result<Report> {
         connections: arguments.connections,
         watchers: arguments.watchers,
         events: arguments.events.min(arguments.pods),
+        ahead: arguments.ahead.max(1),
     };
     progress("start to ready");
     let starts = alone::starts(arguments.starts).await?;

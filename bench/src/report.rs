@@ -123,11 +123,12 @@ impl Report {
             connections,
             watchers,
             events,
+            ahead,
         } = self.sizes;
         let _ = writeln!(
             text,
             "load:    {} rounds of {pods} creates and {pods} patches over {connections} connections, then {events} \
-             events to {watchers} watchers\n",
+             events to {watchers} watchers, at most {ahead} ahead of the slowest\n",
             self.rounds.len()
         );
         let _ = writeln!(

@@ -171,7 +171,7 @@ pub(super) fn partial(mut object: Value) -> Value {
 
 /// A list of stored objects, put together from their own bytes.
 fn whole_list(served: &Served, metadata: &Value, objects: &[std::sync::Arc<Object>]) -> Bytes {
-    let size: usize = objects.iter().map(|object| object.json_text().len() + 1).sum();
+    let size: usize = objects.iter().map(|object| object.size() + 1).sum();
     let mut body = Vec::with_capacity(size + 256);
     let head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",

@@ -21,7 +21,7 @@ pub(crate) fn is_storage_view(served: &Served) -> bool {
 /// A stored object as this resource shows it.
 pub(crate) fn shown(served: &Served, object: &Object) -> Bytes {
     if is_storage_view(served) && object.revision() >= served.rules.defaults_changed_at() {
-        return object.json();
+        return object.json().into();
     }
     let mut value = object.value();
     to_view(served, &mut value);

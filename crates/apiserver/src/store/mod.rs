@@ -24,7 +24,7 @@ pub use snapshot::{ListError, Page, PageRequest};
 pub use texts::Texts;
 pub use watch::{Delivery, StartFrom, Watch, WatchError};
 
-use history::Ring;
+use history::{Ring, Warm};
 use watch::Registration;
 
 /// Revisions start here, so that no object ever has the resourceVersion "0" (which means "any" to clients).
@@ -61,6 +61,7 @@ struct Inner {
     revision: u64,
     history_limit: usize,
     collections: BTreeMap<Arc<str>, Collection>,
+    warm: Warm,
     observers: Vec<Observer>,
     next_watch: u64,
 }
@@ -85,6 +86,7 @@ impl Store {
             revision: FIRST_REVISION,
             history_limit: history_limit.max(1),
             collections: BTreeMap::new(),
+            warm: Warm::default(),
             observers: Vec::new(),
             next_watch: 0,
         };
@@ -144,12 +146,12 @@ impl Store {
         let mut inner = self.inner.lock();
         let previous = inner.check(resource, key, expect)?;
         inner.revision += 1;
-        let (change, event) = if previous.is_some() {
-            (Change::Updated, EventType::Modified)
+        let change = if previous.is_some() {
+            Change::Updated
         } else {
-            (Change::Created, EventType::Added)
+            Change::Created
         };
-        let object = Arc::new(draft.stamp(key.clone(), inner.revision, event));
+        let object = Arc::new(draft.stamp(key.clone(), inner.revision));
         inner.commit(resource, change, object.clone(), previous);
         Ok(object)
     }
@@ -214,6 +216,7 @@ impl Inner {
         let commit = Arc::new(Commit::new(resource, change, object, previous));
         collection.history.push(commit.clone(), limit);
         collection.announce(&commit);
+        self.warm.push(&commit);
         for observer in &self.observers {
             observer(&commit);
         }

@@ -1,17 +1,16 @@
-//! Stored objects: immutable, shared, already serialised.
+//! Stored objects: immutable, shared, already serialised, and packed.
 //!
-//! An object is kept as the JSON bytes that lists and watches send, inside the line that most watchers get, plus the few
-//! facts that selecting needs (labels, selectable fields). A parsed tree of a pod is about ten times the size of its JSON, so none is kept; whoever wants
-//! to look inside parses again. The revision is part of the bytes but is known only at commit, so a [`Draft`] is
-//! serialised before the lock is taken and the commit only splices the number in.
+//! An object is kept as the JSON that lists and watches send, compressed, plus the few facts that selecting needs (labels,
+//! selectable fields). A parsed tree of a pod is about ten times the size of its JSON, and its JSON is three to four times
+//! the size of its packed form, because names, managed fields and conditions repeat themselves; unpacking costs a small part of
+//! parsing. Whoever wants to look inside parses again. The revision is part of the JSON but is known only at commit, so a
+//! [`Draft`] is serialised and packed without it before the lock is taken, and whoever unpacks splices the number in.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::history::EventType;
 use super::texts::Texts;
 
 /// The place of an object within its resource: `namespace/name`, or `name` for cluster-scoped resources.
@@ -68,12 +67,22 @@ pub struct Facts {
     pub uid: Box<str>,
 }
 
-/// An object ready to be committed.
-#[derive(Clone, Debug)]
-pub struct Draft {
-    before: Vec<u8>,
-    after: Vec<u8>,
+/// What two states of an object share when they differ in nothing but the revision.
+#[derive(Debug)]
+struct Content {
     facts: Facts,
+    /// The JSON without the digits of `metadata.resourceVersion`, compressed.
+    packed: Box<[u8]>,
+    /// How long it is unpacked.
+    length: usize,
+    /// Where the digits belong.
+    digits_at: usize,
+}
+
+/// An object ready to be committed.
+#[derive(Debug)]
+pub struct Draft {
+    content: Arc<Content>,
 }
 
 impl Draft {
@@ -92,31 +101,24 @@ impl Draft {
             fields,
             uid: text("uid").unwrap_or_default().into(),
         };
-        let (before, after) = serialise_around_revision(object);
-        Self { before, after, facts }
+        let (json, digits_at) = serialise_around_revision(object);
+        let content = Content {
+            facts,
+            packed: lz4_flex::block::compress(&json).into(),
+            length: json.len(),
+            digits_at,
+        };
+        Self {
+            content: Arc::new(content),
+        }
     }
 
-    /// The object as of `revision`, inside the line that tells most watchers of it.
-    pub(super) fn stamp(self, key: Key, revision: u64, event: EventType) -> Object {
-        let digits = revision.to_string();
-        let json = self.before.len() + digits.len() + self.after.len();
-        let around = LINE_START.len() + event.as_str().len() + LINE_MIDDLE.len() + LINE_END.len();
-        let mut line = Vec::with_capacity(around + json);
-        begin_line(&mut line, event.as_str());
-        let start = line.len();
-        line.extend_from_slice(&self.before);
-        let revision_at = line.len() - start..line.len() - start + digits.len();
-        line.extend_from_slice(digits.as_bytes());
-        line.extend_from_slice(&self.after);
-        line.extend_from_slice(LINE_END);
+    /// The object as of `revision`.
+    pub(super) fn stamp(self, key: Key, revision: u64) -> Object {
         Object {
             key,
             revision,
-            facts: self.facts,
-            line: line.into(),
-            event,
-            start,
-            revision_at,
+            content: self.content,
         }
     }
 }
@@ -124,6 +126,8 @@ impl Draft {
 const LINE_START: &[u8] = b"{\"type\":\"";
 const LINE_MIDDLE: &[u8] = b"\",\"object\":";
 const LINE_END: &[u8] = b"}\n";
+/// More than the longest event type and what is around it.
+const LINE_OVERHEAD: usize = 40;
 
 fn begin_line(line: &mut Vec<u8>, event: &str) {
     line.extend_from_slice(LINE_START);
@@ -133,7 +137,7 @@ fn begin_line(line: &mut Vec<u8>, event: &str) {
 
 /// A watch event as one line of JSON.
 pub fn frame(event: &str, object: &[u8]) -> Bytes {
-    let mut line = Vec::with_capacity(object.len() + 40);
+    let mut line = Vec::with_capacity(object.len() + LINE_OVERHEAD);
     begin_line(&mut line, event);
     line.extend_from_slice(object);
     line.extend_from_slice(LINE_END);
@@ -145,11 +149,7 @@ pub fn frame(event: &str, object: &[u8]) -> Bytes {
 pub struct Object {
     key: Key,
     revision: u64,
-    facts: Facts,
-    line: Bytes,
-    event: EventType,
-    start: usize,
-    revision_at: Range<usize>,
+    content: Arc<Content>,
 }
 
 impl Object {
@@ -165,77 +165,91 @@ impl Object {
 
     /// What selectors ask for.
     pub fn facts(&self) -> &Facts {
-        &self.facts
+        &self.content.facts
     }
 
     /// `metadata.uid`.
     pub fn uid(&self) -> &str {
-        &self.facts.uid
+        &self.content.facts.uid
     }
 
-    /// The object as JSON, shared.
-    pub fn json(&self) -> Bytes {
-        self.line.slice(self.start..self.line.len() - LINE_END.len())
+    /// The object as JSON.
+    pub fn json(&self) -> Vec<u8> {
+        let mut json = Vec::with_capacity(self.size());
+        self.write_json(&mut json);
+        json
     }
 
-    /// The object as JSON, borrowed.
-    pub fn json_text(&self) -> &[u8] {
-        &self.line[self.start..self.line.len() - LINE_END.len()]
+    /// Appends the object as JSON.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        let content = &*self.content;
+        let json = lz4_flex::block::decompress(&content.packed, content.length)
+            .expect("the store only holds what it packed itself");
+        let (before, after) = json.split_at(content.digits_at);
+        out.extend_from_slice(before);
+        out.extend_from_slice(self.revision.to_string().as_bytes());
+        out.extend_from_slice(after);
     }
 
-    /// The watch event of that type about this state, when it is the one that the commit of this state causes for whoever
-    /// watched before.
-    pub(super) fn frame(&self, event: EventType) -> Option<Bytes> {
-        (self.event == event).then(|| self.line.clone())
+    /// At least as many bytes as the JSON has, and hardly more.
+    pub fn size(&self) -> usize {
+        const MOST_DIGITS: usize = 20;
+        self.content.length + MOST_DIGITS
+    }
+
+    /// The watch event of that type about this state, as one line of JSON.
+    pub(super) fn frame(&self, event: &str) -> Bytes {
+        let mut line = Vec::with_capacity(self.size() + LINE_OVERHEAD);
+        begin_line(&mut line, event);
+        self.write_json(&mut line);
+        line.extend_from_slice(LINE_END);
+        line.into()
     }
 
     /// The object as a tree.
     pub fn value(&self) -> Value {
-        serde_json::from_slice(self.json_text()).expect("the store only holds JSON that it serialised itself")
+        serde_json::from_slice(&self.json()).expect("the store only holds JSON that it serialised itself")
     }
 
     /// The same state under another revision, as a DELETED event shows it.
     pub(super) fn restamped(&self, revision: u64) -> Self {
-        let json = self.json_text();
-        let draft = Draft {
-            before: json[..self.revision_at.start].to_vec(),
-            after: json[self.revision_at.end..].to_vec(),
-            facts: self.facts.clone(),
-        };
-        draft.stamp(self.key.clone(), revision, EventType::Deleted)
+        Self {
+            revision,
+            ..self.clone()
+        }
     }
 }
 
-/// The JSON text before and after the digits of `metadata.resourceVersion`, type and metadata first.
-fn serialise_around_revision(object: &Value) -> (Vec<u8>, Vec<u8>) {
+/// The JSON text without the digits of `metadata.resourceVersion`, and where they belong. Type and metadata come first.
+fn serialise_around_revision(object: &Value) -> (Vec<u8>, usize) {
     let empty = serde_json::Map::new();
     let root = object.as_object().unwrap_or(&empty);
     let metadata = root.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    let mut before = Vec::with_capacity(1024);
-    before.push(b'{');
+    let mut json = Vec::with_capacity(2048);
+    json.push(b'{');
     for name in ["apiVersion", "kind"] {
         if let Some(value) = root.get(name) {
-            write_member(&mut before, name, value);
-            before.push(b',');
+            write_member(&mut json, name, value);
+            json.push(b',');
         }
     }
-    before.extend_from_slice(b"\"metadata\":{");
+    json.extend_from_slice(b"\"metadata\":{");
     for (name, value) in metadata.iter().filter(|(name, _)| *name != "resourceVersion") {
-        write_member(&mut before, name, value);
-        before.push(b',');
+        write_member(&mut json, name, value);
+        json.push(b',');
     }
-    before.extend_from_slice(b"\"resourceVersion\":\"");
-    let mut after = Vec::with_capacity(1024);
-    after.extend_from_slice(b"\"}");
+    json.extend_from_slice(b"\"resourceVersion\":\"");
+    let digits_at = json.len();
+    json.extend_from_slice(b"\"}");
     for (name, value) in root
         .iter()
         .filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
     {
-        after.push(b',');
-        write_member(&mut after, name, value);
+        json.push(b',');
+        write_member(&mut json, name, value);
     }
-    after.push(b'}');
-    (before, after)
+    json.push(b'}');
+    (json, digits_at)
 }
 
 fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
@@ -254,15 +268,14 @@ mod tests {
     fn the_revision_is_spliced_into_the_json() {
         let object = json!({"kind": "Pod", "apiVersion": "v1", "spec": {"resourceVersion": "x"},
             "metadata": {"name": "a", "uid": "u", "resourceVersion": "old", "labels": {"b": "2", "a": "1"}}});
-        let stored = Draft::new(&object, Texts::default()).stamp(Key::new("ns", "a"), 42, EventType::Added);
+        let stored = Draft::new(&object, Texts::default()).stamp(Key::new("ns", "a"), 42);
         let mut expected = object;
         expected["metadata"]["resourceVersion"] = json!("42");
         assert_eq!(stored.value(), expected);
+        assert!((stored.json().len()..stored.json().len() + 20).contains(&stored.size()));
         assert_eq!(stored.uid(), "u");
         assert_eq!(stored.facts().labels.get("a"), Some("1"));
-        let line = stored.frame(EventType::Added).unwrap();
-        assert_eq!(line, frame("ADDED", &stored.json()));
-        assert_eq!(stored.frame(EventType::Modified), None);
+        assert_eq!(stored.frame("ADDED"), frame("ADDED", &stored.json()));
         expected["metadata"]["resourceVersion"] = json!("1000");
         assert_eq!(stored.restamped(1000).value(), expected);
     }
