@@ -1,7 +1,9 @@
 //! Who calls, and what they may do: two ports.
 //!
-//! The server asks an [`Authenticator`] who sent a request and an [`Authorizer`] whether it may be carried out. Out
-//! of the box everyone is an administrator; RBAC plugs in here.
+//! The server asks an [`Authenticator`] who sent a request and an [`Authorizer`] whether it may be carried out. Requests over
+//! TLS come with the user that their certificate or token stands for, or not at all; whoever else reaches the server (a
+//! client in the process, a loopback address without TLS) is the administrator out of the box, and everyone may do everything.
+//! RBAC plugs in here.
 
 use http::request::Parts;
 
@@ -23,6 +25,15 @@ impl User {
             name: "kubernetes-admin".into(),
             uid: String::new(),
             groups: vec!["system:masters".into(), "system:authenticated".into()],
+        }
+    }
+
+    /// Someone who has shown no credentials.
+    pub fn anonymous() -> Self {
+        Self {
+            name: "system:anonymous".into(),
+            uid: String::new(),
+            groups: vec!["system:unauthenticated".into()],
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::discovery::Documents;
 use crate::ports::{Clock, Identities};
 use crate::registry::{Registry, Served, builtin_resources};
 use crate::store::Store;
+use crate::tokens::Tokens;
 
 /// The inside of a server.
 pub(crate) struct Core {
@@ -21,6 +22,7 @@ pub(crate) struct Core {
     pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) transport: Transport,
+    pub(crate) tokens: Tokens,
     catalogue: RwLock<Catalogue>,
 }
 
@@ -58,6 +60,7 @@ impl Core {
             authenticator,
             authorizer,
             transport,
+            tokens: Tokens::default(),
             catalogue,
         }
     }

@@ -33,6 +33,7 @@ mod status;
 pub mod store;
 mod subresources;
 mod table;
+mod tokens;
 mod tree;
 
 pub use admission::{AdmissionHandler, Review, ServiceResolver};

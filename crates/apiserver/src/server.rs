@@ -10,7 +10,7 @@ use http::{Request, Response};
 use tower::Service;
 
 use crate::admission::{AdmissionHandler, ServiceResolver, Transport};
-use crate::auth::{AllowEverything, Authenticator, Authorizer, TrustEveryone};
+use crate::auth::{AllowEverything, Authenticator, Authorizer, TrustEveryone, User};
 use crate::core::Core;
 use crate::ports::{Clock, Identities, SystemClock};
 use crate::rest::{self, ApiBody};
@@ -151,6 +151,14 @@ impl std::fmt::Debug for ApiServer {
 #[derive(Clone)]
 pub struct ApiService {
     core: Arc<Core>,
+}
+
+impl ApiService {
+    /// Whose token it is, if this server gave it out and it is still good.
+    pub(crate) fn user_of_token(&self, token: &str) -> Option<User> {
+        let core = &self.core;
+        core.tokens.user(token, &core.store, core.clock.now())
+    }
 }
 
 impl<B> Service<Request<B>> for ApiService

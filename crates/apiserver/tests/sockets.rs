@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use coppice_apiserver::{ApiServer, Certificates, Tls};
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
@@ -39,4 +40,66 @@ async fn a_kubeconfig_is_all_a_client_needs() {
         drop(events);
         serving.stop().await;
     }
+}
+
+/// The status of a request with the credentials that `user` of a kubeconfig would have.
+async fn answer_to(kubeconfig: &str, user: serde_json::Value, path: &str) -> (u16, serde_json::Value) {
+    let mut config: serde_json::Value = as_tree(kubeconfig);
+    config["users"][0]["user"] = user;
+    let client = client_of(&config.to_string()).await;
+    let request = http::Request::get(path).body(kube::client::Body::empty()).unwrap();
+    let response = client.send(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect_bytes().await.unwrap();
+    let text = String::from_utf8_lossy(&body).into_owned();
+    (status, serde_json::from_str(&text).unwrap_or(json!(text)))
+}
+
+fn as_tree(kubeconfig: &str) -> serde_json::Value {
+    serde_json::to_value(Kubeconfig::from_yaml(kubeconfig).expect("the kubeconfig is usable")).unwrap()
+}
+
+#[tokio::test]
+async fn credentials_are_checked_over_tls() {
+    let server = ApiServer::builder().seed(1).build();
+    let serve = async |certificates| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        server.serve(listener, Tls::On(Arc::new(certificates))).unwrap()
+    };
+    let serving = serve(Certificates::generate(&[]).unwrap()).await;
+    let kubeconfig = serving.kubeconfig();
+    let ask = async |user, path| answer_to(&kubeconfig, user, path).await;
+    let namespaces = "/api/v1/namespaces";
+
+    let unauthorized = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "Unauthorized", "reason": "Unauthorized", "code": 401});
+    assert_eq!(ask(json!({}), namespaces).await, (401, unauthorized.clone()));
+    assert_eq!(
+        ask(json!({"token": "made-up"}), namespaces).await,
+        (401, unauthorized.clone())
+    );
+    assert_eq!(ask(json!({}), "/apis").await, (401, unauthorized.clone()));
+    for open in ["/readyz", "/livez", "/healthz", "/version"] {
+        assert_eq!(ask(json!({}), open).await.0, 200, "{open}");
+    }
+
+    // A certificate of another authority is as good as none; the connection itself stands.
+    let stranger = serve(Certificates::generate(&[]).unwrap()).await;
+    let foreign = as_tree(&stranger.kubeconfig())["users"][0]["user"].clone();
+    assert_eq!(ask(foreign, namespaces).await, (401, unauthorized));
+
+    let own = as_tree(&kubeconfig)["users"][0]["user"].clone();
+    assert_eq!(ask(own.clone(), namespaces).await.0, 200);
+    let client = client_of(&kubeconfig).await;
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(client);
+    let robot = serde_json::from_value(json!({"metadata": {"name": "robot"}})).unwrap();
+    accounts.create(&PostParams::default(), &robot).await.unwrap();
+    let request = TokenRequest::default();
+    let given = accounts
+        .create_token_request("robot", &PostParams::default(), &request)
+        .await;
+    let token = given.unwrap().status.unwrap().token;
+    assert_eq!(ask(json!({"token": token}), namespaces).await.0, 200);
+    accounts.delete("robot", &Default::default()).await.unwrap();
+    assert_eq!(ask(json!({"token": token}), namespaces).await.0, 401);
 }

@@ -1,31 +1,40 @@
-//! Serving over sockets: HTTP/1.1 and HTTP/2, with TLS or (on a loopback) without.
+//! Serving over sockets: HTTP/1.1 and HTTP/2, with TLS or (on a loopback) without. Over TLS clients must show who they are.
 
 mod certificates;
+mod door;
 mod kubeconfig;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::Service;
 
 pub use certificates::{Certificates, TlsError};
 
+use crate::auth::User;
+use crate::rest::ApiBody;
 use crate::server::{ApiServer, ApiService};
+use door::Door;
 
 /// Whether connections are encrypted.
 #[derive(Clone, Debug)]
 pub enum Tls {
-    /// With these certificates.
+    /// With these certificates. Clients need the one in the kubeconfig, or a service account's token from this server.
     On(Arc<Certificates>),
-    /// Not at all; for loopback addresses.
+    /// Not at all, and everyone is the administrator; for loopback addresses.
     Off,
 }
 
@@ -42,15 +51,16 @@ impl ApiServer {
     /// Serves on `listener` until the returned handle is stopped or dropped.
     pub fn serve(&self, listener: TcpListener, tls: Tls) -> io::Result<Serving> {
         let address = listener.local_addr()?;
-        let acceptor = match &tls {
-            Tls::On(certificates) => Some(TlsAcceptor::from(
-                certificates.server_config().map_err(io::Error::other)?,
-            )),
+        let entrance = match &tls {
+            Tls::On(certificates) => Some(Entrance {
+                acceptor: TlsAcceptor::from(certificates.server_config().map_err(io::Error::other)?),
+                certificates: certificates.clone(),
+            }),
             Tls::Off => None,
         };
         let stop = CancellationToken::new();
         let connections = TaskTracker::new();
-        let accepting = accept_all(listener, acceptor, self.service(), stop.clone(), connections.clone());
+        let accepting = accept_all(listener, entrance, self.service(), stop.clone(), connections.clone());
         connections.spawn(accepting);
         connections.close();
         Ok(Serving {
@@ -104,9 +114,38 @@ impl Drop for Serving {
     }
 }
 
+/// What encrypted connections come through.
+#[derive(Clone)]
+struct Entrance {
+    acceptor: TlsAcceptor,
+    certificates: Arc<Certificates>,
+}
+
+/// How much a connection encrypts before it writes: the events that a watcher has waiting go out in one system call.
+const WRITE_BUFFER: usize = 256 * 1024;
+
+impl Entrance {
+    async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        let configure = |connection: &mut rustls::ServerConnection| connection.set_buffer_limit(Some(WRITE_BUFFER));
+        self.acceptor.accept_with(stream, configure).await
+    }
+
+    /// Who a connection belongs to. There is one certificate for clients, the administrator's.
+    fn certified(&self, connection: &rustls::ServerConnection) -> Option<User> {
+        let chain = connection.peer_certificates()?;
+        match self.certificates.is_client(chain) {
+            Ok(known) => known.then(User::admin),
+            Err(error) => {
+                tracing::warn!(%error, "a client's certificate could not be checked");
+                None
+            }
+        }
+    }
+}
+
 async fn accept_all(
     listener: TcpListener,
-    acceptor: Option<TlsAcceptor>,
+    entrance: Option<Entrance>,
     service: ApiService,
     stop: CancellationToken,
     connections: TaskTracker,
@@ -119,23 +158,26 @@ async fn accept_all(
         };
         match accepted {
             Ok((stream, _)) => {
-                connections.spawn(connection(stream, acceptor.clone(), service.clone(), stop.clone()));
+                connections.spawn(connection(stream, entrance.clone(), service.clone(), stop.clone()));
             }
             Err(error) => tracing::warn!(%error, "a connection could not be accepted"),
         }
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, service: ApiService, stop: CancellationToken) {
+async fn connection(stream: TcpStream, entrance: Option<Entrance>, service: ApiService, stop: CancellationToken) {
     // Small writes (watch events) must not wait for an acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
     let work = async {
-        match acceptor {
+        match entrance {
             None => http(stream, service).await,
-            Some(acceptor) => match acceptor.accept(stream).await {
-                Ok(stream) => http(stream, service).await,
+            Some(entrance) => match entrance.accept(stream).await {
+                Ok(stream) => {
+                    let certified = entrance.certified(stream.get_ref().1);
+                    http(stream, Door::new(service, certified)).await;
+                }
                 Err(error) => tracing::debug!(%error, "TLS handshake failed"),
             },
         }
@@ -147,7 +189,11 @@ async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, service: A
     }
 }
 
-async fn http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, service: ApiService) {
+async fn http<S>(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response<ApiBody>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
     let builder = auto::Builder::new(TokioExecutor::new());
     let result = builder
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
