@@ -47,16 +47,18 @@ async fn answer_to(kubeconfig: &str, user: serde_json::Value, path: &str) -> (u1
     let mut config: serde_json::Value = as_tree(kubeconfig);
     config["users"][0]["user"] = user;
     let client = client_of(&config.to_string()).await;
-    let request = http::Request::get(path).body(kube::client::Body::empty()).unwrap();
-    let response = client.send(request).await.unwrap();
+    let request = http::Request::get(path)
+        .body(kube::client::Body::empty())
+        .expect("a request");
+    let response = client.send(request).await.expect("an answer");
     let status = response.status().as_u16();
-    let body = response.into_body().collect_bytes().await.unwrap();
+    let body = response.into_body().collect_bytes().await.expect("a body");
     let text = String::from_utf8_lossy(&body).into_owned();
     (status, serde_json::from_str(&text).unwrap_or(json!(text)))
 }
 
 fn as_tree(kubeconfig: &str) -> serde_json::Value {
-    serde_json::to_value(Kubeconfig::from_yaml(kubeconfig).expect("the kubeconfig is usable")).unwrap()
+    serde_json::to_value(Kubeconfig::from_yaml(kubeconfig).expect("the kubeconfig is usable")).expect("a tree")
 }
 
 #[tokio::test]

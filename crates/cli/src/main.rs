@@ -36,7 +36,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use coppice_operator::configuration::LogFormat;
 
-// The embedded API server makes and drops trees and buffers all the time: with this allocator requests take about a third less
+// The embedded API server makes and drops trees and buffers all the time: with this allocator requests take about a quarter less
 // processor time than with that of the system's C library (`bench/README.md` measures it with this one).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
