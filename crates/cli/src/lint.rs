@@ -9,6 +9,7 @@ use coppice_api::admission::{
     Context, Outcome, Schedulers, default_pod_clique_set, validate_cluster_topology_binding, validate_pod_clique_set,
 };
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
+use coppice_schema::{Definitions, Root};
 use serde::Serialize;
 
 use crate::manifests::{self, Document};
@@ -111,22 +112,40 @@ fn check(documents: &[Document], schedulers: &[String], mnnvl: bool) -> LintView
 }
 
 fn verdict(document: &Document, outcome: Result<Outcome, String>) -> Verdict {
-    let (errors, warnings) = match outcome {
-        Ok(outcome) => (
-            outcome.errors.iter().map(ToString::to_string).collect(),
-            outcome.warnings,
-        ),
+    let (mut errors, warnings) = match outcome {
+        Ok(outcome) => {
+            let errors = outcome.errors.iter();
+            let errors = errors.map(|error| document.at(&error.path.to_string(), &error.to_string()));
+            (errors.collect(), outcome.warnings)
+        }
         Err(error) => (
             vec![format!("does not have the shape of its kind: {error}")],
             Vec::new(),
         ),
     };
+    errors.extend(unknown_fields(document).iter().map(|field| {
+        let message = format!("{field}: unknown field; kubectl refuses it, and other clients lose it");
+        document.at(field, &message)
+    }));
     Verdict {
         place: document.place.clone(),
         object: document.title(),
         errors,
         warnings,
     }
+}
+
+/// The fields that the schema of the document's kind does not have.
+fn unknown_fields(document: &Document) -> Vec<String> {
+    let definitions = coppice_api::crd::all();
+    let kind = &document.object["kind"];
+    let definition = definitions
+        .iter()
+        .find(|definition| definition["spec"]["names"]["kind"] == *kind);
+    let schema = definition.map(|definition| &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
+    let read = schema.and_then(|schema| Definitions::from_structural(schema).ok());
+    read.map(|(set, root)| coppice_schema::unknown_fields(set.cursor(root), &document.object, Root::Object))
+        .unwrap_or_default()
 }
 
 fn draw(view: &LintView) -> String {

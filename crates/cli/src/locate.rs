@@ -1,19 +1,18 @@
 //! Where in a YAML text a field stands, for messages about it.
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_path_to_error::{Path, Segment};
 use serde_saphyr::Spanned;
 
 /// The line of a field in a document of a text, or of the nearest thing around it that is there.
-pub(crate) fn line(text: &str, document: usize, path: &Path) -> Option<u64> {
+///
+/// A field is written as Kubernetes writes it: `spec.template.cliques[0].name`.
+pub(crate) fn line(text: &str, document: usize, field: &str) -> Option<u64> {
     let documents: Vec<Spanned<Tree>> = serde_saphyr::from_multiple(text).ok()?;
     let mut node = documents.get(document)?;
-    for segment in path {
-        let next = match (segment, &node.value) {
-            (Segment::Map { key }, Tree::Map(entries)) => {
-                entries.iter().find(|(name, _)| name == key).map(|(_, node)| node)
-            }
-            (Segment::Seq { index }, Tree::List(items)) => items.get(*index),
+    for step in field.split(['.', '[']) {
+        let next = match (&node.value, step.strip_suffix(']')) {
+            (Tree::Map(entries), None) => entries.iter().find(|(name, _)| name == step).map(|(_, node)| node),
+            (Tree::List(items), Some(index)) => index.parse::<usize>().ok().and_then(|index| items.get(index)),
             _ => None,
         };
         match next {
@@ -96,5 +95,28 @@ impl<'de> Visitor<'de> for Shape {
 
     fn visit_none<E>(self) -> Result<Tree, E> {
         Ok(Tree::Leaf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "a: 1\n---\n# a comment\nspec:\n  size: 2\n  list:\n    - name: x\n    - {name: y, size: 1}\n";
+
+    #[test]
+    fn fields_have_lines() {
+        assert_eq!(line(TEXT, 0, "a"), Some(1));
+        assert_eq!(line(TEXT, 1, "spec.size"), Some(5));
+        assert_eq!(line(TEXT, 1, "spec.list[0].name"), Some(7));
+        assert_eq!(line(TEXT, 1, "spec.list[1].size"), Some(8));
+    }
+
+    #[test]
+    fn what_is_not_there_has_the_line_of_what_is_around_it() {
+        assert_eq!(line(TEXT, 1, "spec.list[1].image"), Some(8));
+        assert_eq!(line(TEXT, 1, "spec.list[7].name"), line(TEXT, 1, "spec.list"));
+        assert_eq!(line(TEXT, 5, "spec"), None);
+        assert_eq!(line("a: [", 0, "a"), None);
     }
 }

@@ -27,10 +27,17 @@ impl Document {
     /// The document as an object of its kind; an error names the line and the field.
     pub(crate) fn decode<T: DeserializeOwned>(&self) -> Result<T, String> {
         serde_path_to_error::deserialize(&self.object).map_err(|error| {
-            let line = locate::line(&self.source, self.number, error.path());
-            let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
-            format!("{line}{}: {}", error.path(), error.inner())
+            let field = error.path().to_string();
+            self.at(&field, &format!("{field}: {}", error.inner()))
         })
+    }
+
+    /// A message about a field, with the line that it is in.
+    pub(crate) fn at(&self, field: &str, message: &str) -> String {
+        match locate::line(&self.source, self.number, field) {
+            Some(line) => format!("line {line}: {message}"),
+            None => message.to_owned(),
+        }
     }
 
     /// Kind and name, for messages.

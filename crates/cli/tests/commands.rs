@@ -151,6 +151,13 @@ fn manifests_are_judged() {
     assert_eq!(transcript.run("lint -f topology.yaml llm.yaml"), 0);
     assert_eq!(transcript.run("lint -f topology.yaml bad.yaml"), 1);
     assert_eq!(transcript.run("lint -f topology.yaml bad.yaml -o yaml"), 1);
+    transcript.write(
+        "misspelt.yaml",
+        &example()
+            .replacen("image:", "imge:", 1)
+            .replacen("cliqueStartupType:", "startupType:", 1),
+    );
+    assert_eq!(transcript.run("lint -f topology.yaml misspelt.yaml"), 1);
     assert_eq!(
         transcript.run("plan -f topology.yaml new.yaml --against llm.yaml --no-rehearsal"),
         0
@@ -312,6 +319,26 @@ async fn commands_on_a_cluster() {
     for line in ["status llm", "get", "topology", "doctor"] {
         assert_eq!(transcript.run(&format!("{line} --kubeconfig cluster")), 0, "{line}");
     }
+    // A set that no node can hold is not ready, and is waited for in vain.
+    let greedy = example().replace("name: llm", "name: greedy");
+    let greedy = greedy.replace("nvidia.com/gpu: \"4\"", "nvidia.com/gpu: \"64\"");
+    let greedy = serde_saphyr::from_str(&greedy).unwrap();
+    sets.create(&PostParams::default(), &greedy).await.unwrap();
+    for (line, code) in [("status greedy", 3), ("status greedy --wait --timeout 100ms", 5)] {
+        let output = transcript.output(&format!("{line} --kubeconfig cluster"));
+        let line = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{line}");
+        assert!(
+            line.starts_with("default/greedy: Progressing, 0/1 replicas available"),
+            "{line}"
+        );
+    }
+    sets.delete("greedy", &DeleteParams::default()).await.unwrap();
+    let gone = |object: Option<&PodCliqueSet>| object.is_none();
+    kube::runtime::wait::await_condition(sets.clone(), "greedy", gone)
+        .await
+        .unwrap();
+
     for line in [
         "get nobody",
         "events nobody",

@@ -5,6 +5,7 @@
 
 mod checks;
 mod facts;
+mod programs;
 mod sets;
 mod webhooks;
 
@@ -112,9 +113,9 @@ fn examine(facts: &Facts, now: Timestamp) -> DoctorView {
     let mut findings = vec![checks::api(facts)];
     if findings[0].status != Status::Fail {
         findings.extend(checks::definitions(facts));
-        findings.push(checks::operator(facts, now));
+        findings.push(programs::operator(facts, now));
         findings.extend(webhooks::check(facts, now));
-        findings.push(checks::scheduler(facts, now));
+        findings.push(programs::scheduler(facts, now));
         findings.push(checks::rights(facts));
         findings.push(checks::nodes(facts));
         findings.extend(checks::topologies(facts));
