@@ -24,6 +24,7 @@ bench: toolchain ## the measured claims, each beside a floor in the same run
 	KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)" $(CARGO) run --locked --profile bench -p coppice-bench --bin control-plane
 	$(CARGO) build --locked --profile bench -p coppice --bin coppice
 	KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)" $(CARGO) run --locked --profile bench -p coppice-bench --bin workload
+	$(CARGO) run --locked --profile bench -p coppice-bench --bin scheduling
 
 lint: toolchain ## formatting, clippy with warnings as errors, the direction of dependencies
 	$(CARGO) fmt --all --check
