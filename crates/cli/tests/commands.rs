@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
+use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet, PodGang};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -268,6 +268,54 @@ async fn all_ready(pods: Api<Pod>, count: usize) {
         if conditions.any(|condition| condition.status == "True") {
             ready.insert(pod.name_any());
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gang_that_does_not_fit_is_explained_from_the_cluster() {
+    let transcript = Transcript::new();
+    let _up = Up::start(&transcript);
+    let (client, _) = client(&transcript.directory.path().join("cluster")).await;
+    // Twenty pods that take a node each, and eighteen nodes.
+    let set = "
+metadata: {name: large}
+spec:
+  replicas: 1
+  template:
+    cliques:
+    - name: worker
+      spec:
+        roleName: worker
+        replicas: 20
+        minAvailable: 20
+        podSpec:
+          schedulerName: coppice
+          containers: [{name: main, image: registry.example/main, resources: {limits: {nvidia.com/gpu: 4}}}]
+";
+    let sets: Api<PodCliqueSet> = Api::namespaced(client.clone(), "default");
+    let set = serde_saphyr::from_str(set).unwrap();
+    sets.create(&PostParams::default(), &set).await.unwrap();
+    let refused = |gang: Option<&PodGang>| {
+        let conditions = gang
+            .and_then(|gang| gang.status.as_ref())
+            .map(|status| &status.conditions);
+        let mut placed = conditions.into_iter().flatten().filter(|found| found.type_ == "Placed");
+        placed.any(|found| found.status == "False" && found.reason == "InsufficientResources")
+    };
+    let gangs: Api<PodGang> = Api::namespaced(client, "default");
+    kube::runtime::wait::await_condition(gangs, "large-0", refused)
+        .await
+        .unwrap();
+    let output = transcript.output("explain podgang/large-0 --kubeconfig cluster");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for words in [
+        "default/large-0 is pending",
+        "20 of 20 pods",
+        "InsufficientResources",
+        "18 of 20",
+        "add 2 nodes like",
+    ] {
+        assert!(text.contains(words), "{words:?} is missing in:\n{text}");
     }
 }
 
