@@ -56,6 +56,25 @@ fn a_gang_that_stays_below_its_minimum_is_replaced_as_a_whole_and_keeps_its_size
 }
 
 #[test]
+fn a_pod_that_has_failed_when_its_gang_is_terminated_goes_with_it() {
+    let mut world = World::new(WL1);
+    world.settle();
+    world.capacity = Some(9);
+    lose_a_pod(&mut world);
+    world.settle();
+    world.advance(11);
+    let failed = pods_of(&world, "wl-0-sg-x-1-pc-b")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.edit("Pod", &failed, |pod| pod["status"] = json!({"phase": "Failed"}));
+    world.capacity = None;
+    world.settle();
+    assert_eq!(world.pods().len(), 10);
+    assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
+}
+
+#[test]
 fn pods_that_take_long_to_start_are_not_a_breach_at_first_or_after_a_termination() {
     let mut world = World::new(WL1);
     world.loading = true;

@@ -133,7 +133,9 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Terminating {
         .finished
         .retain(|index| !terminating.cliques.contains(index));
     for &index in &terminating.cliques {
-        for pod in &replica.cliques[index].active {
+        let state = &replica.cliques[index];
+        let all = state.active.iter().chain(&state.leaving).chain(&state.orphans);
+        for pod in all.filter(|pod| !pod.deleting) {
             draft.delete(pod.target());
         }
         let clique = &replica.layout.cliques[index];
@@ -184,9 +186,10 @@ fn told(replica: &Replica<'_>, unit: Unit) -> Command {
     }
 }
 
-/// How often in a row a clique had been replaced when it broke, if it did not hold for as long as it is given now.
+/// How often in a row a clique had been replaced when it broke, if it did not hold for as long as it is given now. A
+/// mark that stands belongs to the termination under way.
 fn recently(state: &CliqueState<'_>, delay: SignedDuration, broken: Timestamp) -> Option<Times> {
-    let mark = conditions::find(&status(state)?.conditions, IN_PROGRESS)?;
+    let mark = conditions::find(&status(state)?.conditions, IN_PROGRESS).filter(|mark| mark.status != "True")?;
     let times = Times::told(mark);
     let held_until = mark.last_transition_time.0.saturating_add(times.lengthen(delay));
     held_until.map_or(true, |until| broken < until).then_some(times)
