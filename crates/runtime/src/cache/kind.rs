@@ -217,13 +217,21 @@ impl<P: Projection> Kind<P> {
         }
     }
 
-    /// Folds in an object that the server returned from a write or a quorum read, and returns its view.
+    /// Folds in an object that the server returned from a write or a quorum read, and returns its view. A write that took
+    /// away the last thing that held a deleted object has made an end of it: the answer shows the object as it was, in its
+    /// old version, and the object is gone.
     ///
     /// # Errors
     /// When the object cannot be decoded; the cache is then unchanged.
     pub fn fold_write(&self, object: &RawValue) -> Result<Arc<P::View>, DecodeError> {
-        let (meta, view) = self.decode(object)?;
-        self.change(|barrier, changes| barrier.fold(meta, view.clone(), changes));
+        let head = Head::read(object, &self.shared.cache.names)?;
+        let view = self.project(&head.meta, object)?;
+        // What holds a namespace is in its specification.
+        let ended = head.terminating && head.unheld && self.resource().kind != "Namespace";
+        self.change(|barrier, changes| match ended {
+            true => barrier.fold_deleted(&head.meta, None, changes),
+            false => barrier.fold(head.meta, view.clone(), changes),
+        });
         Ok(view)
     }
 
@@ -340,12 +348,6 @@ impl<P: Projection> Kind<P> {
                 Err(error)
             }
         }
-    }
-
-    fn decode(&self, object: &RawValue) -> Result<(Meta, Arc<P::View>), DecodeError> {
-        let head = Head::read(object, &self.shared.cache.names)?;
-        let view = self.project(&head.meta, object)?;
-        Ok((head.meta, view))
     }
 
     fn project(&self, meta: &Meta, object: &RawValue) -> Result<Arc<P::View>, DecodeError> {

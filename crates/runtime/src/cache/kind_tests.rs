@@ -118,6 +118,27 @@ fn a_delete_that_is_held_up_shows_the_object_terminating() {
 }
 
 #[test]
+fn a_write_that_removes_the_last_finalizer_of_a_deleted_object_ends_it() {
+    let cache = Cache::default();
+    let maps = cache.kind(ApiResource::erase::<ConfigMap>(&()), Typed::<ConfigMap>::default());
+    let map = |finalizers: &[&str]| {
+        let metadata = json!({
+            "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "5", "finalizers": finalizers,
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0,
+        });
+        to_raw_value(&json!({"metadata": metadata})).unwrap()
+    };
+    maps.observe(&map(&["ours", "theirs"])).unwrap();
+    maps.fold_write(&map(&["theirs"])).unwrap();
+    assert_eq!(maps.status().objects, 1, "somebody else holds it");
+    // The server answers with the version that it deleted, which we have already.
+    maps.fold_write(&map(&[])).unwrap();
+    assert_eq!(maps.status().objects, 0);
+    maps.observe(&map(&["theirs"])).unwrap();
+    assert_eq!(maps.status().objects, 0, "an older account does not bring it back");
+}
+
+#[test]
 fn a_deleted_namespace_stays_until_it_is_empty() {
     use k8s_openapi::api::core::v1::Namespace;
     let cache = Cache::default();
