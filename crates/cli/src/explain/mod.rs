@@ -26,9 +26,9 @@ pub(crate) struct Explain {
     /// What to explain: podgang/NAME, pcs/NAME or pod/NAME, or just a name
     #[arg(value_name = "TARGET", required = true, num_args = 1..=2)]
     target: Vec<String>,
-    /// The namespace of the target
-    #[arg(short, long, default_value = "default", value_name = "NAME")]
-    namespace: String,
+    /// The namespace of the target; that of the kubeconfig's context when not given, `default` in a snapshot
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
     #[command(flatten)]
     cluster: Cluster,
     /// Read objects from this file (or - for standard input) instead of a cluster
@@ -54,11 +54,12 @@ enum Output {
 
 impl Explain {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        let snapshot = match &self.snapshot {
-            Some(file) => Snapshot::read(file)?,
+        let (snapshot, usual) = match &self.snapshot {
+            Some(file) => (Snapshot::read(file)?, "default".to_owned()),
             None => Snapshot::fetch(&self.cluster).await?,
         };
-        let target = model::Target::parse(&self.target, &self.namespace)?;
+        let namespace = self.namespace.unwrap_or(usual);
+        let target = model::Target::parse(&self.target, &namespace)?;
         let report = report::explain(&snapshot, &target, &self.what_if)?;
         match self.output {
             Output::Text => print!("{}", text::render(&report)),

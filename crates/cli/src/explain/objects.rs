@@ -68,16 +68,16 @@ impl Snapshot {
         list.push(object);
     }
 
-    /// Lists everything from a cluster.
-    pub(super) async fn fetch(cluster: &Cluster) -> Result<Self> {
-        let client = cluster.client(&layers::Options::default()).await?;
+    /// Lists everything from a cluster. Returns the namespace of the kubeconfig's context as well.
+    pub(super) async fn fetch(cluster: &Cluster) -> Result<(Self, String)> {
+        let (client, namespace) = cluster.client_and_namespace(&layers::Options::default()).await?;
         let nodes = list(&client, "/api/v1/nodes").await?.unwrap_or_default();
         let pods = list(&client, "/api/v1/pods").await?.unwrap_or_default();
         let Some(gangs) = list(&client, "/apis/scheduler.grove.io/v1alpha1/podgangs").await? else {
             bail!("the cluster does not know PodGangs: install the CRDs with `coppice crds install`");
         };
         let group = "/apis/grove.io/v1alpha1";
-        Ok(Self {
+        let snapshot = Self {
             objects: Objects {
                 nodes,
                 pods,
@@ -93,7 +93,8 @@ impl Snapshot {
                 .await?
                 .unwrap_or_default(),
             source: "the cluster".to_owned(),
-        })
+        };
+        Ok((snapshot, namespace))
     }
 }
 
