@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::client::Prepared;
 use crate::load::{pod_name, requests, running_patch};
 use crate::objects;
-use crate::process;
 use crate::server::Server;
+use coppice_bench::process;
 
 /// Requests are made and sent in portions, so that the client stays small.
 const PORTION: usize = 5_000;

@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use crate::client::{Connection, Endpoint, Prepared};
 use crate::events::Events;
 use crate::objects;
-use crate::process;
 use crate::server::Server;
+use coppice_bench::process;
 
 /// How much is sent.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -8,7 +8,6 @@ mod client;
 mod events;
 mod load;
 mod objects;
-mod process;
 mod records;
 mod report;
 mod server;
@@ -19,6 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use coppice_bench::process;
 
 use load::Sizes;
 use report::{Pair, RealServer, Report};
@@ -85,7 +85,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     if let Some(Command::Serve) = arguments.command {
-        return server::serve();
+        return coppice_bench::child::serve();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(measure(&arguments))?;

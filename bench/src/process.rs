@@ -9,7 +9,7 @@ use anyhow::Context;
 const TICKS_PER_SECOND: u32 = 100;
 
 /// User and system time of all threads of the processes so far.
-pub(crate) fn cpu(processes: &[u32]) -> anyhow::Result<Duration> {
+pub fn cpu(processes: &[u32]) -> anyhow::Result<Duration> {
     let mut ticks = 0;
     for process in processes {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
@@ -24,13 +24,13 @@ pub(crate) fn cpu(processes: &[u32]) -> anyhow::Result<Duration> {
 }
 
 /// A line of `/proc/PID/status` given in kB (`VmRSS`, `VmHWM`), as bytes.
-pub(crate) fn memory(process: u32, line: &str) -> anyhow::Result<u64> {
+pub fn memory(process: u32, line: &str) -> anyhow::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     kilobytes(&status, line)
 }
 
 /// The machine in a few words: processor, count, memory, kernel.
-pub(crate) fn machine() -> anyhow::Result<String> {
+pub fn machine() -> anyhow::Result<String> {
     let info = std::fs::read_to_string("/proc/cpuinfo")?;
     let model = info
         .lines()

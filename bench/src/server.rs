@@ -1,20 +1,15 @@
 //! The servers under measurement, each in processes of its own: the embedded one as a child that runs this very program,
 //! the real one through the test harness's launcher. Both end with this process.
 
-use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
+use std::process::Command;
 
 use anyhow::Context;
-use coppice_apiserver::{ApiServer, Certificates, Tls};
+use coppice_bench::child::Running;
 use serde::Deserialize;
 
 use crate::client::Endpoint;
 use crate::report::RealServer;
-
-/// What ends the kubeconfig that the child prints.
-const END: &str = "---";
 
 /// A running server.
 pub(crate) struct Server {
@@ -36,49 +31,13 @@ struct Launched {
     start_milliseconds: f64,
 }
 
-/// A child; dropping it closes its standard input, upon which it ends.
-struct Running {
-    child: Child,
-    input: Option<ChildStdin>,
-}
-
-impl Running {
-    fn start(command: &mut Command) -> anyhow::Result<(Self, Lines<BufReader<ChildStdout>>)> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("{} cannot be started", command.get_program().display()))?;
-        let output = child.stdout.take().context("standard output was asked for as a pipe")?;
-        let input = child.stdin.take();
-        Ok((Self { child, input }, BufReader::new(output).lines()))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // Nothing can be done about a child that cannot be waited for.
-        let _ = self.child.wait();
-    }
-}
-
 impl Server {
     /// Starts the embedded server. Returns once it listens.
     pub(crate) fn embedded() -> anyhow::Result<Self> {
-        let (running, lines) = Running::start(Command::new(std::env::current_exe()?).arg("serve"))?;
-        let mut kubeconfig = String::new();
-        for line in lines {
-            let line = line?;
-            if line == END {
-                break;
-            }
-            kubeconfig.push_str(&line);
-            kubeconfig.push('\n');
-        }
+        let (running, kubeconfig) = Running::embedded()?;
         Ok(Self {
-            endpoint: Endpoint::from_kubeconfig(&kubeconfig).context("the embedded server did not start")?,
-            processes: vec![running.child.id()],
+            endpoint: Endpoint::from_kubeconfig(&kubeconfig)?,
+            processes: vec![running.id()],
             _running: running,
         })
     }
@@ -107,22 +66,4 @@ impl Server {
         };
         Ok((server, about))
     }
-}
-
-/// The child's side: serves with default settings, prints a kubeconfig, and ends when standard input does.
-pub(crate) fn serve() -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let serving = runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-        let certificates = Certificates::generate(&[listener.local_addr()?.ip()])?;
-        let serving = ApiServer::builder()
-            .build()
-            .serve(listener, Tls::On(Arc::new(certificates)))?;
-        anyhow::Ok(serving)
-    })?;
-    let mut output = std::io::stdout();
-    writeln!(output, "{}{END}", serving.kubeconfig())?;
-    output.flush()?;
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
 }

@@ -13,8 +13,6 @@ mod observe;
 mod operator;
 mod plane;
 mod plot;
-#[path = "../process.rs"]
-mod process;
 mod report;
 mod requests;
 mod run;
@@ -26,6 +24,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
+use coppice_bench::process;
 
 use operator::Choice;
 use report::Report;
@@ -130,7 +129,7 @@ fn main() -> anyhow::Result<()> {
     let mut arguments = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match arguments.command.take() {
-        Some(Command::Serve) => return plane::serve(),
+        Some(Command::Serve) => return coppice_bench::child::serve(),
         Some(Command::Floor(task)) => return runtime.block_on(floor::run(task)),
         None => {}
     }

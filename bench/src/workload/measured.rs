@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::observe::Times;
 use crate::plane::Plane;
-use crate::process;
 use crate::requests::{Count, Requests};
+use coppice_bench::process;
 
 /// Points of a curve, the first and the last included.
 const POINTS: usize = 51;

@@ -2,14 +2,10 @@
 //! own. Beside either run the same simulated nodes, stand-in scheduler and garbage collector, in this process and as
 //! ordinary clients, so that operator and floor client meet the same cluster.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Arc;
 
-use anyhow::Context;
 use clap::ValueEnum;
-use coppice_apiserver::{ApiServer, Certificates, Tls};
+use coppice_bench::child::Running as Child;
 use coppice_cluster::profile::NodeProfile;
 use coppice_cluster::{Controllers, Options as ClusterOptions, SimulatedCluster};
 use coppice_harness::control_plane::{ControlPlane, Options as ControlPlaneOptions};
@@ -20,8 +16,6 @@ use serde::Serialize;
 
 use crate::requests::DRIVER;
 
-/// What ends the kubeconfig that the child prints.
-const END: &str = "---";
 const POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
  "rules": [{"level": "None", "nonResourceURLs": ["*"]}, {"level": "Metadata"}]}"#;
 
@@ -37,7 +31,7 @@ pub(crate) enum Kind {
 
 enum Running {
     Real(Box<ControlPlane>),
-    Embedded { child: Child, input: Option<ChildStdin> },
+    Embedded(Child),
 }
 
 /// A running control plane with simulated nodes.
@@ -75,11 +69,11 @@ impl Plane {
                 (Running::Real(Box::new(plane)), words, kubeconfig)
             }
             Kind::Embedded => {
-                let (running, text) = embedded()?;
+                let (child, text) = Child::embedded()?;
                 let kubeconfig = directory.path().join("kubeconfig");
                 std::fs::write(&kubeconfig, text)?;
                 let words = concat!("embedded API server ", env!("CARGO_PKG_VERSION")).to_owned();
-                (running, words, kubeconfig)
+                (Running::Embedded(child), words, kubeconfig)
             }
         };
         let client = client(&kubeconfig, DRIVER).await?;
@@ -93,7 +87,7 @@ impl Plane {
                 [etcd, api_server] => (Some(etcd), api_server),
                 _ => anyhow::bail!("the API server has ended"),
             },
-            Running::Embedded { child, .. } => (None, child.id()),
+            Running::Embedded(child) => (None, child.id()),
         };
         let audit = (kind == Kind::Real).then(|| directory.path().join("audit.log"));
         Ok(Self {
@@ -114,16 +108,6 @@ impl Plane {
     pub(crate) async fn stop(mut self) {
         if let Some(cluster) = self.cluster.take() {
             cluster.stop().await;
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Self::Embedded { child, input } = self {
-            drop(input.take());
-            // Nothing can be done about a child that cannot be waited for.
-            let _ = child.wait();
         }
     }
 }
@@ -157,42 +141,4 @@ async fn real(directory: &Path, flush: bool) -> anyhow::Result<ControlPlane> {
         ..ControlPlaneOptions::default()
     };
     Ok(ControlPlane::start(&options).await?)
-}
-
-fn embedded() -> anyhow::Result<(Running, String)> {
-    let mut child = Command::new(std::env::current_exe()?)
-        .arg("serve")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("the embedded server cannot be started")?;
-    let output = child.stdout.take().context("standard output was asked for as a pipe")?;
-    let input = child.stdin.take();
-    let running = Running::Embedded { child, input };
-    let mut kubeconfig = String::new();
-    for line in BufReader::new(output).lines() {
-        let line = line?;
-        if line == END {
-            return Ok((running, kubeconfig));
-        }
-        kubeconfig.push_str(&line);
-        kubeconfig.push('\n');
-    }
-    anyhow::bail!("the embedded server did not start")
-}
-
-/// The child's side: the embedded server with default settings, until standard input ends.
-pub(crate) fn serve() -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let serving = runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-        let certificates = Certificates::generate(&[listener.local_addr()?.ip()])?;
-        let server = ApiServer::builder().build();
-        anyhow::Ok(server.serve(listener, Tls::On(Arc::new(certificates)))?)
-    })?;
-    let mut output = std::io::stdout();
-    writeln!(output, "{}{END}", serving.kubeconfig())?;
-    output.flush()?;
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
 }

@@ -9,4 +9,5 @@ pub mod duration;
 pub mod names;
 pub mod quantity;
 pub mod revision;
+pub mod spread;
 pub mod types;

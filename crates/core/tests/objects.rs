@@ -260,6 +260,31 @@ fn gangs_carry_node_label_keys_and_drop_unknown_domains() {
 }
 
 #[test]
+fn gangs_tell_over_which_label_key_replicas_spread() {
+    let annotations_of = |key: &str, over: &str| {
+        let mut set = set();
+        let annotations = set.metadata.annotations.get_or_insert_default();
+        annotations.insert(key.to_owned(), over.to_owned());
+        let facts = SetFacts::of(&set);
+        let layout = ReplicaLayout::new(&facts, 0, &LiveSizes::default());
+        let levels = topology();
+        let gang = &layout.gangs[1];
+        objects::pod_gang(&facts, &settings(), Some(&levels), &layout, gang, &BTreeMap::new())["metadata"]["annotations"]
+            .clone()
+    };
+    let required = annotations_of("grove.io/spread-required", "rack");
+    assert_eq!(required["grove.io/spread-required"], "example.com/rack");
+    let preferred = annotations_of("grove.io/spread-preferred", "example.com/row");
+    assert_eq!(preferred["grove.io/spread-preferred"], "example.com/row");
+    let unknown = annotations_of("grove.io/spread-required", "nowhere");
+    assert_eq!(
+        unknown.get("grove.io/spread-required"),
+        None,
+        "a condition of the set tells so"
+    );
+}
+
+#[test]
 fn permissions_exist_only_where_somebody_waits() {
     let with_order = set();
     let facts = SetFacts::of(&with_order);

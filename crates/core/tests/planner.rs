@@ -5,6 +5,10 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coppice_core::command::Command;
+use coppice_core::context::SetContext;
+use coppice_core::replica::plan_replica;
+use coppice_core::set::{SetSnapshot, plan_set};
 use serde_json::{Value, json};
 use world::{WL1, WL2, World, pods_of, uids};
 
@@ -299,6 +303,47 @@ fn only_the_changed_clique_is_rolled_and_replicas_take_turns() {
 }
 
 #[test]
+fn the_first_to_be_updated_is_chosen_when_all_replicas_were_seen_with_the_new_template() {
+    let mut world = World::new(&WL1.replace("replicas: 1\n  template", "replicas: 2\n  template"));
+    world.settle();
+    let settings = world.settings.clone();
+    let summary = |world: &World, index| {
+        let set = world.set().unwrap();
+        let context = SetContext::new(&set, &settings, None);
+        plan_replica(&context, &world.snapshot(index), world.now).summary
+    };
+    let before_the_edit = summary(&world, 0);
+    assert!(before_the_edit.updated);
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into();
+    });
+    // Once to record the new template, once more to choose.
+    for chosen in [None, Some(0)] {
+        let set = world.set().unwrap();
+        let context = SetContext::new(&set, &settings, None);
+        let mut snapshot = SetSnapshot {
+            replicas: BTreeMap::from([(0, before_the_edit.clone()), (1, summary(&world, 1))]),
+            ..SetSnapshot::default()
+        };
+        let plan = plan_set(&context, &snapshot, world.now);
+        assert_eq!((plan.unseen, plan.stages), (vec![0], vec![]));
+        snapshot.replicas.insert(0, summary(&world, 0));
+        let plan = plan_set(&context, &snapshot, world.now);
+        for command in plan.stages.iter().flatten() {
+            if matches!(command, Command::Status { .. }) {
+                world.carry_out(command);
+            }
+        }
+        let progress = &world.get("PodCliqueSet", "wl")["status"]["updateProgress"];
+        assert_eq!(progress["currentlyUpdating"][0]["replicaIndex"].as_i64(), chosen);
+        assert_eq!(
+            progress["updatedPodCliquesCount"], 0,
+            "wl-0-pc-a and wl-1-pc-a are still to come"
+        );
+    }
+}
+
+#[test]
 fn an_edit_during_an_update_supersedes_it() {
     let mut world = World::new(WL1);
     world.settle();
@@ -334,6 +379,24 @@ fn a_change_without_meaning_restarts_nothing() {
     });
     world.settle();
     assert_eq!(before, uids(&world));
+}
+
+#[test]
+fn gangs_follow_a_change_of_mind_about_spreading_and_nothing_restarts() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let before = uids(&world);
+    let (preferred, required) = ("grove.io/spread-preferred", "grove.io/spread-required");
+    for (gone, there) in [(required, preferred), (preferred, required)] {
+        world.edit("PodCliqueSet", "wl", |set| {
+            set["metadata"]["annotations"] = json!({there: "topology.kubernetes.io/zone"});
+        });
+        world.settle();
+        let annotations = &world.get("PodGang", "wl-0")["metadata"]["annotations"];
+        assert_eq!(annotations[there], "topology.kubernetes.io/zone");
+        assert_eq!(annotations.get(gone), None);
+    }
+    assert_eq!(uids(&world), before);
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl Controller {
             };
             let now = self.clock.now();
             let (stages, retry_at) = self.trouble.admit(&key, planned.stages, now);
-            let (stages, settled_at) = self.pacing.release(stages, now);
+            let (stages, settled_at) = self.pacing.release(stages, now, self.queue.is_backlogged());
             let wake = [retry_at, settled_at, planned.deadline].into_iter().flatten().min();
             let events_only = stages
                 .iter()
@@ -260,19 +260,6 @@ impl Controller {
             return Planned::default();
         };
         let replicas = self.summaries.lock().get(key).cloned().unwrap_or_default();
-        let wanted = u32::try_from(set.spec.replicas).unwrap_or(0);
-        let known = set
-            .status
-            .as_ref()
-            .is_some_and(|status| status.current_generation_hash.is_some());
-        let unseen: Vec<u32> = (0..wanted).filter(|index| !replicas.contains_key(index)).collect();
-        if known && !unseen.is_empty() {
-            // What a stored hash means is decided by what is stored in all replicas; each marks the set when it was seen.
-            for index in unseen {
-                self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
-            }
-            return Planned::default();
-        }
         let (revisions, role, role_binding) = self.world.of_set(&moment, key);
         let topology = self.topology(&moment, &set);
         let mut context = self.context(key, &set, topology.as_ref());
@@ -286,10 +273,14 @@ impl Controller {
             claims: self.world.claims_of_set(&moment, key),
             failures: self.trouble.known(&Key::Set(key.clone())),
         };
-        let stages = plan_set(&context, &snapshot, now).stages;
+        let plan = plan_set(&context, &snapshot, now);
         drop(context);
+        // Each replica marks the set when it was looked at.
+        for index in plan.unseen {
+            self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
+        }
         Planned {
-            stages,
+            stages: plan.stages,
             deadline: None,
             seen: Some(Seen { set, replica: None }),
         }

@@ -16,6 +16,10 @@ use serde_json::Value;
 /// How long a status may wait for the next change.
 const LONGEST: SignedDuration = SignedDuration::from_millis(1000);
 
+/// How long it may wait while there is more to do than can be done at once: then the next change is likely to have
+/// happened already.
+const LONGEST_WHILE_BUSY: SignedDuration = SignedDuration::from_secs(5);
+
 /// How often one object is made within that time; a lost answer or two are not a sign of anything.
 const CREATIONS: usize = 3;
 
@@ -34,7 +38,9 @@ impl Pacing {
         &self,
         mut stages: Vec<Vec<Command>>,
         now: Timestamp,
+        busy: bool,
     ) -> (Vec<Vec<Command>>, Option<Timestamp>) {
+        let longest = if busy { LONGEST_WHILE_BUSY } else { LONGEST };
         let mut wake = self.hold_creations(&mut stages, now);
         let mut waiting = self.waiting.lock();
         let mut kept: Vec<Vec<Command>> = stages
@@ -45,18 +51,17 @@ impl Pacing {
                     let Command::Status { target, urgency, .. } = command else {
                         return true;
                     };
-                    let due = waiting
-                        .get(&target.uid)
-                        .copied()
-                        .unwrap_or(now)
-                        .saturating_add(LONGEST)
-                        .unwrap_or(now);
+                    let since = waiting.get(&target.uid).copied().unwrap_or(now);
+                    let after = |start: Timestamp, wait| start.saturating_add(wait).unwrap_or(now);
+                    let due = after(since, longest);
                     if *urgency == Urgency::Now || due <= now {
                         waiting.remove(&target.uid);
                         return true;
                     }
                     waiting.entry(target.uid.clone()).or_insert(now);
-                    wake = Some(wake.map_or(due, |earlier| earlier.min(due)));
+                    // Whoever was busy may have time sooner.
+                    let look = due.min(after(now, LONGEST));
+                    wake = Some(wake.map_or(look, |earlier| earlier.min(look)));
                     false
                 });
                 stage
@@ -131,19 +136,33 @@ mod tests {
         let start = Timestamp::from_second(100).expect("in range");
         let later = |milliseconds| start + SignedDuration::from_millis(milliseconds);
         assert_eq!(
-            pacing.release(status(Urgency::Settling), start),
+            pacing.release(status(Urgency::Settling), start, false),
             (vec![], Some(later(1000)))
         );
         assert_eq!(
-            pacing.release(status(Urgency::Settling), later(400)),
+            pacing.release(status(Urgency::Settling), later(400), false),
             (vec![], Some(later(1000)))
         );
-        assert_eq!(pacing.release(status(Urgency::Settling), later(1000)).0.len(), 1);
+        assert_eq!(pacing.release(status(Urgency::Settling), later(1000), false).0.len(), 1);
         assert_eq!(
-            pacing.release(status(Urgency::Settling), later(1100)),
+            pacing.release(status(Urgency::Settling), later(1100), false),
             (vec![], Some(later(2100)))
         );
-        assert_eq!(pacing.release(status(Urgency::Now), later(1200)).0.len(), 1);
+        assert_eq!(pacing.release(status(Urgency::Now), later(1200), false).0.len(), 1);
+    }
+
+    #[test]
+    fn counts_wait_longer_while_there_is_more_to_do() {
+        let pacing = Pacing::default();
+        let start = Timestamp::from_second(100).expect("in range");
+        let later = |milliseconds| start + SignedDuration::from_millis(milliseconds);
+        let settling = |at, busy| pacing.release(status(Urgency::Settling), at, busy);
+        assert_eq!(settling(start, true), (vec![], Some(later(1000))));
+        assert_eq!(settling(later(1000), true), (vec![], Some(later(2000))));
+        assert_eq!(settling(later(4500), true), (vec![], Some(later(5000))));
+        assert_eq!(settling(later(4600), false).0.len(), 1, "there is time now");
+        assert_eq!(settling(later(4600), true), (vec![], Some(later(5600))));
+        assert_eq!(settling(later(9600), true).0.len(), 1, "nothing waits for ever");
     }
 
     #[test]
@@ -155,10 +174,10 @@ mod tests {
             |name: &str| Command::Create(json!({"kind": "Role", "metadata": {"namespace": "n", "name": name}}));
         let plan = || vec![vec![create("a"), create("b")], vec![create("c")]];
         for time in [0, 10, 20] {
-            assert_eq!(pacing.release(vec![vec![create("a")]], later(time)).1, None);
+            assert_eq!(pacing.release(vec![vec![create("a")]], later(time), false).1, None);
         }
-        let (kept, wake) = pacing.release(plan(), later(30));
+        let (kept, wake) = pacing.release(plan(), later(30), false);
         assert_eq!((kept, wake), (vec![vec![create("b")]], Some(later(1000))));
-        assert_eq!(pacing.release(plan(), later(1000)), (plan(), None));
+        assert_eq!(pacing.release(plan(), later(1000), false), (plan(), None));
     }
 }

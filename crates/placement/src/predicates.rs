@@ -6,8 +6,11 @@
 //! nothing, so it can only rule nodes out, never let a pod through.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
+
+use crate::reasons::ReasonCode;
 
 /// Labels of a node or a pod.
 pub type Labels = BTreeMap<String, String>;
@@ -127,6 +130,17 @@ pub struct Taint {
     pub effect: Effect,
 }
 
+impl fmt::Display for Taint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, effect } = self;
+        if value.is_empty() {
+            write!(out, "{key}:{effect:?}")
+        } else {
+            write!(out, "{key}={value}:{effect:?}")
+        }
+    }
+}
+
 /// A pod's toleration of taints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Toleration {
@@ -180,6 +194,20 @@ pub enum RuledOut {
     NodeAffinity,
     /// The node is in a domain held for another gang, or taken by another replica of a set that must spread.
     Excluded,
+}
+
+impl RuledOut {
+    /// The code of the reason, and its detail.
+    pub(crate) fn told(&self) -> (ReasonCode, String) {
+        match self {
+            Self::NotReady => (ReasonCode::NodeNotReady, String::new()),
+            Self::Unschedulable => (ReasonCode::NodeUnschedulable, String::new()),
+            Self::Taint(taint) => (ReasonCode::UntoleratedTaint, taint.to_string()),
+            Self::NodeSelector(key) => (ReasonCode::NodeSelectorMismatch, key.clone()),
+            Self::NodeAffinity => (ReasonCode::NodeAffinityMismatch, String::new()),
+            Self::Excluded => (ReasonCode::DomainExcluded, String::new()),
+        }
+    }
 }
 
 /// What a pod asks of a node.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::names::annotations::{VOLCANO_DEFAULT_QUEUE, VOLCANO_QUEUE};
 use crate::names::labels::KAI_QUEUE;
 use crate::names::limits::dns_1123_subdomain;
+use crate::spread::Spread;
 use crate::types::{PodCliqueSet, PodCliqueTemplate};
 
 use super::context::{Context, QueueState, SchedulerBackend, SchedulerProfile};
@@ -34,7 +35,11 @@ pub(super) fn check(subject: &Subject<'_>, context: &Context, found: &mut Outcom
         }
     }
     let Some(name) = first else { return };
-    match schedulers.profiles.get(name).map(|profile| profile.backend) {
+    let backend = schedulers.profiles.get(name).map(|profile| profile.backend);
+    if let Some(SchedulerBackend::Kai | SchedulerBackend::Lpx | SchedulerBackend::Volcano) = backend {
+        found.warnings.extend(no_spreading(subject, name));
+    }
+    match backend {
         None | Some(SchedulerBackend::Gangs) => {}
         Some(SchedulerBackend::Kubernetes) => found.warnings.extend(losses(subject, name)),
         Some(SchedulerBackend::Kai) => kai_queue(subject, found),
@@ -62,6 +67,7 @@ fn losses(subject: &Subject<'_>, name: &str) -> Vec<String> {
             "{name} does not know topology constraints: pack.required is not enforced"
         ));
     }
+    lost.extend(no_spreading(subject, name));
     let minimum = |clique: &PodCliqueTemplate| {
         let copies = subject
             .group_of(&clique.name)
@@ -75,6 +81,14 @@ fn losses(subject: &Subject<'_>, name: &str) -> Vec<String> {
         ));
     }
     lost
+}
+
+fn no_spreading(subject: &Subject<'_>, name: &str) -> Option<String> {
+    let spread = Spread::of(subject.set.metadata.annotations.as_ref())?;
+    Some(format!(
+        "{name} does not spread replicas: the annotation {} has no effect",
+        spread.key()
+    ))
 }
 
 fn no_topology(subject: &Subject<'_>, name: &str, found: &mut Outcome) {

@@ -7,7 +7,8 @@ use super::ratchet::new_findings;
 use super::subject::Subject;
 use super::{
     Context, Outcome, autoscaling, cliques, default_pod_clique_set, immutability, metadata, mnnvl, name_collisions,
-    pod_template, resource_sharing, scaling_groups, scheduler_backend, startup_order, topology, topology_changes,
+    pod_template, resource_sharing, scaling_groups, scheduler_backend, spread, startup_order, topology,
+    topology_changes,
 };
 
 /// Validates a set that is created (`old` is none) or updated. `new` must have its defaults.
@@ -35,6 +36,7 @@ fn rules_of_one_object(subject: &Subject<'_>, context: &Context) -> Outcome {
     let mut found = Outcome::default();
     metadata::check(subject, &mut found);
     topology::check(subject, context, &mut found);
+    spread::check(subject, context, &mut found);
     startup_order::check(subject, &mut found);
     resource_sharing::check(subject, &mut found);
     cliques::check(subject, &mut found);
@@ -48,11 +50,13 @@ fn rules_of_one_object(subject: &Subject<'_>, context: &Context) -> Outcome {
 }
 
 /// What of the metadata a rule looks at.
-fn judged_metadata(set: &PodCliqueSet) -> [Option<&String>; 4] {
+fn judged_metadata(set: &PodCliqueSet) -> [Option<&String>; 6] {
     let annotation = |key| set.metadata.annotations.as_ref().and_then(|all| all.get(key));
     let label = |key| set.metadata.labels.as_ref().and_then(|all| all.get(key));
     [
         annotation(annotations::MNNVL_GROUP),
+        annotation(annotations::SPREAD_PREFERRED),
+        annotation(annotations::SPREAD_REQUIRED),
         annotation(annotations::VOLCANO_QUEUE),
         annotation(annotations::KAI_QUEUE),
         label(labels::KAI_QUEUE),

@@ -8,6 +8,10 @@ pub const DISABLE_PROTECTION_VALUE: &str = "true";
 pub const RECONCILE_TRIGGER: &str = "grove.io/reconcile-trigger";
 /// On a gang: the ClusterTopologyBinding that its constraints were translated with.
 pub const TOPOLOGY_NAME: &str = "grove.io/topology-name";
+/// On a set: its replicas are rather not placed in the same domain of this level. On its gangs: the label key of it.
+pub const SPREAD_PREFERRED: &str = "grove.io/spread-preferred";
+/// On a set: no two of its replicas are placed in the same domain of this level. On its gangs: the label key of it.
+pub const SPREAD_REQUIRED: &str = "grove.io/spread-required";
 /// On a set, scaling group or clique: the NVLink group, or [`MNNVL_NONE`].
 pub const MNNVL_GROUP: &str = "grove.io/mnnvl-group";
 /// The value of [`MNNVL_GROUP`] that opts out and stops inheritance.

@@ -211,6 +211,10 @@ const RULES: &[(&str, &str)] = &[
         "topology-name-missing-set topology-name-missing-clique topology-name-missing-group +topology-inherited",
     ),
     ("one topology", "topology-names-differ"),
+    (
+        "replicas spread over a level that is known, or a label key",
+        "spread-twice spread-malformed spread-without-topology spread-over-unknown-level +spread +spread-over-label-key",
+    ),
     ("a known topology", "topology-unknown"),
     (
         "known domains",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use coppice_api::names::label_sets::{mirrored, pod_gang_labels};
 use coppice_api::names::{annotations, labels};
+use coppice_api::spread::Spread;
 use coppice_api::types::{
     GangPackConstraint, GangTopologyConstraint, NamespacedName, PodGangSpec, PodGroup, TopologyConstraint,
     TopologyConstraintGroupConfig,
@@ -72,8 +73,15 @@ pub fn pod_gang(
         || !spec.topology_constraint_group_configs.is_empty();
     let metadata = &facts.set.metadata;
     let mut annotations = metadata.annotations.as_ref().map(mirrored).unwrap_or_default();
-    if let Some(topology) = topology.filter(|_| constrained) {
+    let spread = Spread::of(metadata.annotations.as_ref());
+    if let Some(topology) = topology.filter(|_| constrained || spread.is_some()) {
         annotations.insert(annotations::TOPOLOGY_NAME.to_owned(), topology.name.clone());
+    }
+    if let Some(spread) = spread {
+        let key = spread.level().map_or(Some(spread.over), |level| {
+            topology.and_then(|topology| topology.keys.get(level).map(String::as_str))
+        });
+        annotations.extend(key.map(|key| (spread.key().to_owned(), key.to_owned())));
     }
     let of_set = metadata.labels.clone().unwrap_or_default();
     let mut labels = pod_gang_labels(&of_set, facts.name(), scheduler(facts, settings));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use coppice_api::names::annotations;
 use coppice_api::types::PodGang;
 use serde_json::{Value, json};
 
@@ -80,10 +81,30 @@ fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Optio
         .filter(|(key, value)| labels.get(*key) != Some(value))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
+    let mut metadata = serde_json::Map::new();
     if !lacking.is_empty() {
-        patch.insert("metadata".to_owned(), json!({"labels": lacking}));
+        metadata.insert("labels".to_owned(), Value::Object(lacking));
+    }
+    if !level_lost && let Some(annotations) = topology_annotations(stored, desired) {
+        metadata.insert("annotations".to_owned(), annotations);
+    }
+    if !metadata.is_empty() {
+        patch.insert("metadata".to_owned(), Value::Object(metadata));
     }
     (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// The patch of the annotations that tell where the gang may lie. All others were mirrored when it was made, or belong to
+/// somebody else.
+fn topology_annotations(stored: &PodGang, desired: &Value) -> Option<Value> {
+    let keys = [
+        annotations::TOPOLOGY_NAME,
+        annotations::SPREAD_PREFERRED,
+        annotations::SPREAD_REQUIRED,
+    ];
+    let ours = |all: Value| -> Value { keys.iter().map(|key| ((*key).to_owned(), all[*key].clone())).collect() };
+    let before = ours(json!(stored.metadata.annotations.clone().unwrap_or_default()));
+    merge_patch(&before, &ours(desired["metadata"]["annotations"].clone()))
 }
 
 /// Whether a level that the set packs by is missing for now, alone or with its whole topology. That must not unpack a gang

@@ -69,6 +69,8 @@ pub struct Wait {
 /// What the set needs to know of a replica.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplicaSummary {
+    /// The generation of the set that it was made from. One made from another tells nothing of the set's templates.
+    pub generation: Option<i64>,
     /// Whether every clique and group has its minimum.
     pub available: bool,
     /// Whether every clique and group has the current templates, and its minimum with them.
@@ -221,6 +223,7 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
     let updated_groups = groups.iter().filter(|group| group.updated_all).count();
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     ReplicaSummary {
+        generation: replica.context.facts.set.metadata.generation,
         available: standalone.iter().all(|clique| clique.available())
             && groups.iter().all(|group| group.available_enough),
         updated: updated_cliques == standalone.len() && updated_groups == groups.len(),

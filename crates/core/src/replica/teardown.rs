@@ -14,7 +14,7 @@ use crate::context::SetContext;
 use crate::snapshot::{ReplicaSnapshot, target_of, target_of_value};
 
 /// Takes down the whole replica.
-pub(crate) fn plan(_context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> ReplicaPlan {
+pub(crate) fn plan(context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> ReplicaPlan {
     let mut draft = Draft::default();
     for autoscaler in snapshot.autoscalers.values() {
         draft.delete(target_of_value(Kind::HorizontalPodAutoscaler, autoscaler));
@@ -64,6 +64,7 @@ pub(crate) fn plan(_context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Rep
         && snapshot.autoscalers.is_empty()
         && snapshot.domains.is_empty());
     draft.finish(ReplicaSummary {
+        generation: context.facts.set.metadata.generation,
         exists,
         ..ReplicaSummary::default()
     })

@@ -51,12 +51,18 @@ pub struct SetSnapshot {
 pub struct SetPlan {
     /// Commands, stage by stage.
     pub stages: Vec<Vec<Command>>,
+    /// Replicas that must be planned first; while there are any, there are no commands.
+    pub unseen: Vec<u32>,
 }
 
 /// Plans what concerns the whole set.
 pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp) -> SetPlan {
     let mut plan = SetPlan::default();
     let set = context.facts.set;
+    plan.unseen = unseen(context, snapshot);
+    if !plan.unseen.is_empty() {
+        return plan;
+    }
     let target = target_of(Kind::PodCliqueSet, &set.metadata);
     if context.deleting() {
         plan.stages.extend(release(context, snapshot));
@@ -138,6 +144,21 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     plan.stages = vec![first, second];
     plan.stages.retain(|stage| !stage.is_empty());
     plan
+}
+
+/// Replicas of which nothing is known since the set was changed last. Whether a template is new, what a stored hash
+/// means and which replica is updated first is decided by all of them, so it waits until each was looked at.
+fn unseen(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<u32> {
+    let set = context.facts.set;
+    let status = set.status.as_ref();
+    if status.is_none_or(|status| status.current_generation_hash.is_none()) {
+        return Vec::new();
+    }
+    let seen = |index: &u32| {
+        let summary = snapshot.replicas.get(index);
+        summary.is_some_and(|summary| summary.generation == set.metadata.generation)
+    };
+    (0..context.facts.replicas()).filter(|index| !seen(index)).collect()
 }
 
 /// Lets go of a deleted set when nothing of it is left.

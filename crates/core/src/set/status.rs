@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use coppice_api::admission::not_guaranteed;
 use coppice_api::names::selectors::set_selector;
+use coppice_api::spread::Spread;
 use coppice_api::types::{
     LastError, PodCliqueSet, PodCliqueSetStatus, PodGangPhase, PodGangSummary, TopologyConstraint,
 };
@@ -273,10 +274,11 @@ fn constraints(set: &PodCliqueSet) -> impl Iterator<Item = &TopologyConstraint> 
         .flatten()
 }
 
-/// The domains that the constraints of a set name.
+/// The domains that the constraints of a set name, and the one that its replicas spread over.
 pub(crate) fn referenced_domains(context: &SetContext<'_>) -> BTreeSet<String> {
     let domains = constraints(context.facts.set).flat_map(|constraint| [constraint.required(), constraint.preferred()]);
-    domains.flatten().map(str::to_owned).collect()
+    let spread = Spread::of(context.facts.set.metadata.annotations.as_ref()).and_then(Spread::level);
+    domains.flatten().chain(spread).map(str::to_owned).collect()
 }
 
 /// The topology that a set refers to, by the first of its constraints that names one.

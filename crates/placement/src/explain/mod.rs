@@ -21,7 +21,6 @@ use serde::Serialize;
 use crate::gang::{Gang, Waiting};
 use crate::plan::survey::{self, Level, Survey};
 use crate::plan::{Options, Outcome, plan};
-use crate::predicates::RuledOut;
 use crate::preempt::Running;
 use crate::reasons::{Reason, ReasonCode};
 use crate::state::ClusterState;
@@ -258,23 +257,11 @@ fn levels(state: &ClusterState, gang: &Gang, survey: &Survey) -> Vec<LevelReport
     survey.levels.iter().map(report).take(LIST_LIMIT).collect()
 }
 
-/// The code and the detail of a rule that rules out.
-pub(crate) fn rule(reason: &RuledOut) -> (ReasonCode, String) {
-    match reason {
-        RuledOut::NotReady => (ReasonCode::NodeNotReady, String::new()),
-        RuledOut::Unschedulable => (ReasonCode::NodeUnschedulable, String::new()),
-        RuledOut::Taint(taint) => (ReasonCode::UntoleratedTaint, words::taint(taint)),
-        RuledOut::NodeSelector(key) => (ReasonCode::NodeSelectorMismatch, key.clone()),
-        RuledOut::NodeAffinity => (ReasonCode::NodeAffinityMismatch, String::new()),
-        RuledOut::Excluded => (ReasonCode::DomainExcluded, String::new()),
-    }
-}
-
 fn ruled_out(survey: &Survey) -> Vec<RuledOutReport> {
     let mut reports = Vec::new();
     for (group, counts) in &survey.ruled_out {
         for (reason, nodes) in counts {
-            let (code, detail) = rule(reason);
+            let (code, detail) = reason.told();
             reports.push(RuledOutReport {
                 group: group.clone(),
                 code,

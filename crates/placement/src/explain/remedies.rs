@@ -16,7 +16,7 @@ use crate::topology::DomainId;
 
 use super::change::{Change, Part, named};
 use super::words::{self, few};
-use super::{LIST_LIMIT, Remedy, rule};
+use super::{LIST_LIMIT, Remedy};
 
 /// A remedy that works, and what it says about the cause.
 pub(super) struct Trial {
@@ -76,7 +76,7 @@ impl Scene<'_> {
         }
         for (reason, nodes) in counts.into_iter().take(LIST_LIMIT) {
             for (change, text, detail) in self.undo(reason, nodes) {
-                let (code, _) = rule(reason);
+                let (code, _) = reason.told();
                 let message = format!("{detail}; without that the gang fits");
                 found.push(Trial {
                     remedy: Remedy::new(change, text),
@@ -103,7 +103,7 @@ impl Scene<'_> {
                     return Vec::new();
                 };
                 let tainted = named(self.state, |node| node.taints.contains(taint));
-                let taint = words::taint(taint);
+                let taint = taint.to_string();
                 let text = format!(
                     "tolerate taint {taint}, or remove it from {}",
                     few(&keep(&plan, &tainted))

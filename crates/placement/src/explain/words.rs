@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::gang::Gang;
 use crate::plan::Plan;
-use crate::predicates::{Expression, Taint};
+use crate::predicates::Expression;
 use crate::state::ClusterState;
 
 use super::change::{Change, Part};
@@ -15,14 +15,6 @@ pub(super) fn few(names: &[String]) -> String {
     match names.len() - shown.len() {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
-pub(super) fn taint(taint: &Taint) -> String {
-    if taint.value.is_empty() {
-        format!("{}:{:?}", taint.key, taint.effect)
-    } else {
-        format!("{}={}:{:?}", taint.key, taint.value, taint.effect)
     }
 }
 

@@ -2,9 +2,13 @@
 //!
 //! One to three reasons with bounded messages, cheap enough for every refusal; [`crate::explain`] has the long answer.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use crate::gang::Gang;
+use crate::predicates::RuledOut;
 use crate::reasons::{Reason, ReasonCode};
-use crate::state::ClusterState;
+use crate::state::{ClusterState, NodeId};
 use crate::topology::DomainId;
 
 use super::candidates;
@@ -30,10 +34,11 @@ pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded:
     let mut reasons = Vec::new();
     for group in gang.groups.iter().filter(|group| group.missing() > 0) {
         let nodes = table.view().nodes_in(table.root);
-        let eligible =
-            |node: &&crate::state::NodeId| table::ruled_out(table.state, group.shape, **node, excluded).is_none();
+        let eligible = |node: &&NodeId| table::ruled_out(table.state, group.shape, **node, excluded).is_none();
         if !nodes.iter().any(|node| eligible(&node)) {
-            let message = format!("{}: all {} nodes are ruled out", group.name, nodes.len());
+            let by = |node: &NodeId| table::ruled_out(table.state, group.shape, *node, excluded);
+            let causes = causes(nodes.iter().filter_map(by), gang);
+            let message = format!("{}: all {} nodes are ruled out: {causes}", group.name, nodes.len());
             reasons.push(Reason::new(ReasonCode::NoEligibleNodes, message));
         }
     }
@@ -51,7 +56,7 @@ pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded:
         let best = possible.iter().max_by_key(|candidate| {
             let have = |(local, need): (usize, &u32)| table.sum(local, candidate.domain).min(u64::from(*need));
             let fit: u64 = scope.need.iter().enumerate().map(have).sum();
-            (fit, std::cmp::Reverse(candidate.domain))
+            (fit, Reverse(candidate.domain))
         });
         let need: u32 = scope.need.iter().sum();
         let code = if scope.pinned.is_some() {
@@ -81,4 +86,22 @@ pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded:
         reasons.push(Reason::new(ReasonCode::DoesNotFitTogether, message));
     }
     reasons
+}
+
+/// What rules nodes out, the most frequent first, at most three of them.
+fn causes(ruled_out: impl Iterator<Item = RuledOut>, gang: &Gang) -> String {
+    let mut counts: BTreeMap<RuledOut, usize> = BTreeMap::new();
+    ruled_out.for_each(|cause| *counts.entry(cause).or_default() += 1);
+    let mut counts: Vec<(RuledOut, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, nodes)| Reverse(*nodes));
+    let words = |(cause, nodes): &(RuledOut, usize)| {
+        let (code, detail) = cause.told();
+        let detail = match (cause, &gang.spread) {
+            (RuledOut::Excluded, Some(spread)) if spread.hard => format!("over {} by other replicas", spread.key),
+            _ => detail,
+        };
+        format!("{nodes} by {} {detail}", code.as_str()).trim_end().to_owned()
+    };
+    let told: Vec<String> = counts.iter().take(3).map(words).collect();
+    told.join(", ")
 }

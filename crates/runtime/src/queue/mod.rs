@@ -205,6 +205,12 @@ where
         })
     }
 
+    /// Whether keys are due that no worker is free for.
+    #[must_use]
+    pub fn is_backlogged(&self) -> bool {
+        self.with(|state| state.depth() > 0 && state.running() >= self.shared.options.workers)
+    }
+
     /// When the next waiting key becomes due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {

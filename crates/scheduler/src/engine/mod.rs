@@ -43,6 +43,9 @@ pub struct Settings {
     pub release: SignedDuration,
     /// How long a message about a gang stands before it is replaced by one with the same reason.
     pub retell: SignedDuration,
+    /// How old the oldest waiting pod of a gang is before it is told that others are missing: pods of a gang are created
+    /// one after another, and that is no news.
+    pub arrival: SignedDuration,
 }
 
 impl Default for Settings {
@@ -53,6 +56,8 @@ impl Default for Settings {
             starvation: SignedDuration::from_mins(5),
             release: SignedDuration::from_secs(30),
             retell: SignedDuration::from_secs(5),
+            // Creation is stored in whole seconds, so this is at least one.
+            arrival: SignedDuration::from_secs(2),
         }
     }
 }
@@ -238,7 +243,13 @@ impl Engine {
         let held: Room = self.busy.values().flatten().cloned().collect();
         self.hold(held, &mut making);
         let mut questions = self.questions();
-        for question in &questions {
+        for question in &mut questions {
+            // Where the other copies of its set are may have been decided in this very round.
+            if question.gang.spread.is_some()
+                && let Some(anew) = self.model.question(&question.id)
+            {
+                *question = anew;
+            }
             self.floors(question, &mut making);
         }
         // Floors first, for everyone; what is left over is for extras.
@@ -357,6 +368,10 @@ impl Engine {
     fn tell(&mut self, making: &mut Making) {
         for (gang, (reason, whole)) in std::mem::take(&mut making.reasons) {
             let reason = Reason::new(reason.code, bounded(&reason.message));
+            if let Some(due) = self.arriving(&gang, &reason, making.now) {
+                wake(&mut making.decision, due);
+                continue;
+            }
             let text = told(&reason);
             let untold: Vec<Meta> = self
                 .model
@@ -385,6 +400,16 @@ impl Engine {
                 whole,
             });
         }
+    }
+
+    /// Until when the pods of a gang may still be on their way; nothing when it is time to tell that some are missing.
+    fn arriving(&self, gang: &GangId, reason: &Reason, now: Timestamp) -> Option<Timestamp> {
+        if reason.code != ReasonCode::WaitingForPods || self.told.contains_key(gang) {
+            return None;
+        }
+        let oldest = self.model.waiting_pods(gang).map(|pod| pod.created).min()??;
+        let due = oldest.saturating_add(self.settings.arrival).ok()?;
+        Some(due).filter(|due| *due > now)
     }
 
     fn clean_up(&mut self) {

@@ -9,6 +9,7 @@ use std::fmt;
 
 use coppice_api::names::parsing::{parse_index, parse_replica_of_child};
 use coppice_api::names::{annotations, labels};
+use coppice_api::spread::Spread;
 use coppice_api::types::{GangTopologyConstraint, PodGang};
 use coppice_placement::{Pack, Reason};
 use coppice_runtime::cache::{Meta, ObjectKey};
@@ -86,6 +87,8 @@ pub struct GangRecord {
     pub topology: String,
     /// Its priority class.
     pub priority_class: Option<String>,
+    /// The label key over which the copies of its set spread, and whether they must.
+    pub spread: Option<(String, bool)>,
     /// The copy of a set that it belongs to.
     pub replica: Option<ReplicaKey>,
     /// Where its pods were meant to go.
@@ -130,6 +133,8 @@ impl GangRecord {
             pack: pack(spec.topology_constraint.as_ref()),
             topology: annotation(annotations::TOPOLOGY_NAME).cloned().unwrap_or_default(),
             priority_class: spec.priority_class_name.clone().filter(|name| !name.is_empty()),
+            spread: Spread::of(gang.metadata.annotations.as_ref())
+                .map(|spread| (spread.over.to_owned(), spread.required)),
             replica: replica(gang, &meta.key),
             plan: plan.unwrap_or_default(),
             standing: standing(gang),

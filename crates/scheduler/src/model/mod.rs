@@ -36,6 +36,7 @@ mod demands;
 mod objects;
 mod question;
 mod running;
+mod spread;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

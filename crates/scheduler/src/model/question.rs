@@ -161,6 +161,9 @@ impl Model {
             question.scheduled = scheduled.map(ToString::to_string).collect();
         }
         self.share(&mut question.gang, record, &members);
+        if let Some(reason) = self.spread(&mut question.gang, record) {
+            question.obstacle = Some(reason);
+        }
     }
 
     /// Adds a group to a gang; several when its waiting pods do not all have one shape. Returns their positions.
@@ -295,15 +298,22 @@ impl Model {
         let keys: BTreeSet<&String> = packs
             .flat_map(|pack| pack.required.iter().chain(&pack.preferred))
             .collect();
-        if keys.is_empty() {
-            return String::new();
+        let having = |more: Option<&String>| {
+            let all = |levels: &Vec<String>| keys.iter().copied().chain(more).all(|key| levels.contains(key));
+            let mut found = self.topologies.iter().filter(|(_, levels)| all(levels));
+            found.next().map(|(name, _)| name.clone())
+        };
+        let unknown = |key: &String| format!("with {key}");
+        match (&record.spread, keys.first()) {
+            (None, None) => String::new(),
+            (None, Some(first)) => having(None).unwrap_or_else(|| unknown(first)),
+            (Some((over, true)), _) => having(Some(over)).unwrap_or_else(|| unknown(over)),
+            // A wish about a level that no topology has is not met.
+            (Some((over, false)), None) => having(Some(over)).unwrap_or_default(),
+            (Some((over, false)), Some(first)) => having(Some(over))
+                .or_else(|| having(None))
+                .unwrap_or_else(|| unknown(first)),
         }
-        let all = |levels: &Vec<String>| keys.iter().all(|key| levels.contains(key));
-        let found = self.topologies.iter().find(|(_, levels)| all(levels));
-        found.map_or_else(
-            || format!("with {}", keys.first().expect("there is one")),
-            |(name, _)| name.clone(),
-        )
     }
 
     pub(super) fn priority(&self, record: &GangRecord) -> i32 {

@@ -322,6 +322,7 @@ impl Converter<'_> {
             && file.distinct.is_empty()
             && file.same.is_empty()
             && file.same_node_labels.is_empty()
+            && file.distinct_node_labels.is_empty()
             && file.keeps.is_none()
             && file.replaces.is_none();
         if !of_kind && !lone {
@@ -355,6 +356,7 @@ impl Converter<'_> {
             distinct: file.distinct,
             same: file.same,
             same_node_labels: file.same_node_labels,
+            distinct_node_labels: file.distinct_node_labels,
             keeps: file.keeps,
             replaces: file.replaces,
         })

@@ -41,6 +41,8 @@ pub struct Expectation {
     pub same: Vec<FieldPath>,
     /// Labels of their nodes in which all of them agree: for pods.
     pub same_node_labels: Vec<String>,
+    /// Labels of their nodes in which no two of them agree: for pods.
+    pub distinct_node_labels: Vec<String>,
     /// Every object remembered under this name is still among them, by UID.
     pub keeps: Option<String>,
     /// No object remembered under this name is among them, by UID.
@@ -104,6 +106,9 @@ impl Expectation {
         }
         for label in &self.same_node_labels {
             differences.extend(placement::compare(label, &objects, world));
+        }
+        for label in &self.distinct_node_labels {
+            differences.extend(placement::compare_distinct(label, &objects, world));
         }
         differences.extend(self.compare_memory(&objects, memory));
         if differences.is_empty() {
@@ -238,6 +243,9 @@ impl fmt::Display for Expectation {
         for label in &self.same_node_labels {
             write!(formatter, ", {label} of their nodes all the same")?;
         }
+        for label in &self.distinct_node_labels {
+            write!(formatter, ", {label} of their nodes all different")?;
+        }
         if let Some(name) = &self.keeps {
             write!(formatter, ", none of `{name}` lost")?;
         }
@@ -303,6 +311,7 @@ mod tests {
             distinct: Vec::new(),
             same: Vec::new(),
             same_node_labels: Vec::new(),
+            distinct_node_labels: Vec::new(),
             keeps: None,
             replaces: None,
         }

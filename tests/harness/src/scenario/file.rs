@@ -153,6 +153,8 @@ with_target!(ExpectationFile, Option<KindName> {
     same: Vec<FieldPath>,
     #[serde(default)]
     same_node_labels: Vec<String>,
+    #[serde(default)]
+    distinct_node_labels: Vec<String>,
     keeps: Option<String>,
     replaces: Option<String>,
     absent: Option<TargetFile>,
