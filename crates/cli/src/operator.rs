@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use coppice_core::settings::Settings;
+use coppice_core::topology::KAI_SCHEDULER;
 use coppice_operator::certificates::keeper;
 use coppice_operator::certificates::service_names;
 use coppice_operator::configuration::{CertProvisionMode, Configuration, Listener};
@@ -129,6 +130,7 @@ impl Operator {
                 waiter_image: self.waiter_image.clone(),
                 topology_aware: configuration.topology_aware_scheduling.enabled,
                 auto_mnnvl: configuration.network.auto_mnnvl_enabled,
+                kai: configuration.schedulers().profiles.contains_key(KAI_SCHEDULER),
                 ..Settings::default()
             },
             workers: configuration.workers(),

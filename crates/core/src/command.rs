@@ -34,11 +34,13 @@ pub enum Kind {
     ComputeDomain,
     /// ClusterTopologyBinding.
     ClusterTopologyBinding,
+    /// Topology of KAI.
+    KaiTopology,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::PodCliqueSet,
         Self::PodCliqueScalingGroup,
         Self::PodClique,
@@ -52,6 +54,7 @@ impl Kind {
         Self::ResourceClaim,
         Self::ComputeDomain,
         Self::ClusterTopologyBinding,
+        Self::KaiTopology,
     ];
 
     /// Its name, as objects carry it.
@@ -70,6 +73,7 @@ impl Kind {
             Self::ResourceClaim => "ResourceClaim",
             Self::ComputeDomain => "ComputeDomain",
             Self::ClusterTopologyBinding => "ClusterTopologyBinding",
+            Self::KaiTopology => "Topology",
         }
     }
 
@@ -86,6 +90,7 @@ impl Kind {
             Self::ControllerRevision => "apps/v1",
             Self::ResourceClaim => "resource.k8s.io/v1",
             Self::ComputeDomain => "resource.nvidia.com/v1beta1",
+            Self::KaiTopology => "kai.scheduler/v1alpha1",
         }
     }
 

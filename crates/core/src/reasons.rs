@@ -56,6 +56,7 @@ reasons! {
     LEVELS_UNAVAILABLE = "ClusterTopologyLevelsUnavailable": "A level that the set names does not exist in its topology.";
     TOPOLOGY_IN_SYNC = "InSync": "Every scheduler's own topology object that the binding names agrees with it.";
     TOPOLOGY_DRIFT = "Drift": "A scheduler's own topology object that the binding names is not known to agree with it; schedulerTopologyStatuses says which and why.";
+    SCHEDULER_TOPOLOGY_NOT_FOUND = "TopologyNotFound": "The API server does not have the topology objects of a scheduler of the operator's configuration, so nothing can be compared.";
     TOPOLOGY_DRIFT_DETECTED = "TopologyDriftDetected": "A scheduler's own topology object stopped agreeing with the ClusterTopologyBinding, or never did.";
     TOPOLOGY_DRIFT_GONE = "TopologyInSync": "All schedulers' own topology objects agree with the ClusterTopologyBinding again.";
     REPLICA_REPLACED = "PodCliqueSetReplicaDeleteSuccessful": "All pods of a replica of the set are being replaced, because its gang had too few for longer than terminationDelay.";

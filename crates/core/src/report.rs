@@ -100,6 +100,7 @@ impl Subject {
             Kind::ResourceClaim => "RESOURCE_CLAIM",
             Kind::ComputeDomain => "COMPUTEDOMAIN",
             Kind::ClusterTopologyBinding => "CLUSTERTOPOLOGYBINDING",
+            Kind::KaiTopology => "TOPOLOGY",
         };
         match self.verb {
             Verb::Create => format!("ERR_CREATE_{object}"),

@@ -19,6 +19,8 @@ pub struct Settings {
     pub terminate_when_all_lost: bool,
     /// Whether sets get ComputeDomains for the NVLink groups that they name.
     pub auto_mnnvl: bool,
+    /// Whether KAI is one of the schedulers, so that its topology objects follow the ClusterTopologyBindings.
+    pub kai: bool,
 }
 
 impl Default for Settings {
@@ -30,6 +32,7 @@ impl Default for Settings {
             topology_aware: false,
             terminate_when_all_lost: false,
             auto_mnnvl: false,
+            kai: false,
         }
     }
 }

@@ -116,6 +116,10 @@ macro_rules! with_kind {
                 let $cached = &$world.topologies;
                 $body
             }
+            Kind::KaiTopology => {
+                let $cached = &$world.kai_topologies;
+                $body
+            }
             Kind::ResourceClaim => {
                 let $cached = &$world.claims;
                 $body
@@ -227,7 +231,7 @@ impl Actions {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let wanted = object["metadata"]["ownerReferences"][0]["uid"].as_str();
         with_kind!(self.world, kind_of(object)?, cached => {
-            match self.writer.create(cached, Some(namespace), object).await {
+            match self.writer.create(cached, Some(namespace).filter(|name| !name.is_empty()), object).await {
                 Err(WriteError::AlreadyExists(message)) => {
                     let found = self.writer.read(cached, &ObjectKey::new(namespace, name)).await?;
                     if found.controller_uid().as_deref() == wanted {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
-use coppice_core::command::Command;
+use coppice_core::command::{Command, Kind as CommandKind, Target};
 use coppice_core::context::SetContext;
 use coppice_core::facts::SetFacts;
 use coppice_core::objects::template_objects;
@@ -13,8 +14,8 @@ use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::report::{self, Failure, Subject};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
 use coppice_core::settings::{Settings, TopologyLevels};
-use coppice_core::snapshot::ReplicaSnapshot;
-use coppice_core::topology::plan_binding;
+use coppice_core::snapshot::{ReplicaSnapshot, target_of};
+use coppice_core::topology::{KaiTopologies, plan_binding};
 use coppice_runtime::cache::ObjectKey;
 use coppice_runtime::clock::SharedClock;
 use coppice_runtime::queue::{Outcome, Priority, Queue};
@@ -52,6 +53,7 @@ pub(crate) struct Controller {
     trouble: Trouble,
     summaries: Mutex<BTreeMap<SetKey, BTreeMap<u32, ReplicaSummary>>>,
     identities: Mutex<BTreeMap<SetKey, Arc<Identities>>>,
+    kai_served: AtomicBool,
 }
 
 impl Controller {
@@ -72,7 +74,13 @@ impl Controller {
             trouble: Trouble::default(),
             summaries: Mutex::default(),
             identities: Mutex::default(),
+            kai_served: AtomicBool::default(),
         }
+    }
+
+    /// Whether the API server has KAI's Topologies; said before the work begins.
+    pub(crate) fn serves_kai_topologies(&self, served: bool) {
+        self.kai_served.store(served, Ordering::Relaxed);
     }
 
     /// Marks what a change concerns.
@@ -92,6 +100,12 @@ impl Controller {
             .topologies
             .on_change(move |change| controller.topology_changed(change.old.as_deref(), change.new.as_deref()));
         let controller = self.clone();
+        self.world.kai_topologies.on_change(move |_| {
+            // A binding may name an object of any name, and there are few of both.
+            let bindings = controller.world.topologies.all(&controller.world.cache.moment());
+            bindings.iter().for_each(|binding| controller.mark_topology(binding));
+        });
+        let controller = self.clone();
         self.world.claim_templates.on_change(move |change| {
             for template in change.old.iter().chain(&change.new) {
                 let text = |field: &str| template["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -103,12 +117,17 @@ impl Controller {
 
     /// A topology changed: its own status is looked at again, and every set when its levels are not what they were.
     fn topology_changed(&self, old: Option<&ClusterTopologyBinding>, new: Option<&ClusterTopologyBinding>) {
-        if let Some(name) = new.and_then(|new| new.metadata.name.as_deref()) {
-            self.queue.mark(Key::Topology(name.into()), Priority::Low);
+        if let Some(binding) = new.or(old) {
+            self.mark_topology(binding);
         }
         if old.map(|old| &old.spec.levels) != new.map(|new| &new.spec.levels) {
             self.mark_where(|_| true);
         }
+    }
+
+    fn mark_topology(&self, binding: &ClusterTopologyBinding) {
+        let name = binding.metadata.name.as_deref().unwrap_or_default();
+        self.queue.mark(Key::Topology(name.into()), Priority::Low);
     }
 
     /// A set changed: the set itself is looked at again, and its replicas when the change concerns them.
@@ -179,7 +198,6 @@ impl Controller {
     /// Keeps in mind what was refused, and tells people what happened.
     fn tell(&self, key: &Key, seen: &Seen, report: &Report) {
         let now = self.clock.now();
-        let replica = seen.replica.as_ref();
         for command in &report.done {
             self.trouble.done(key, command);
         }
@@ -187,7 +205,7 @@ impl Controller {
             let Some(subject) = Subject::of(command) else { continue };
             let failure = Failure {
                 subject,
-                owner: report::owner(command, &seen.set, replica),
+                owner: seen.owner(command),
                 cause: error.to_string(),
                 since: now,
             };
@@ -195,7 +213,7 @@ impl Controller {
             self.actions.tell(&failure.event());
             self.trouble.refused(key, command, failure, now);
         }
-        for event in report::successes(report.done.iter(), &seen.set, replica) {
+        for event in seen.successes(&report.done) {
             self.actions.tell(&event);
         }
     }
@@ -219,7 +237,7 @@ impl Controller {
             context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
             let plan = plan_replica(&context, &snapshot, now);
             drop(context);
-            let seen = Seen {
+            let seen = Seen::Set {
                 set,
                 replica: Some(snapshot),
             };
@@ -241,15 +259,22 @@ impl Controller {
     }
 
     fn plan_topology(&self, name: &str) -> Planned {
-        let binding = {
-            let moment = self.world.cache.moment();
-            self.world.topologies.get(&moment, &ObjectKey::new("", name))
+        let moment = self.world.cache.moment();
+        let Some(binding) = self.world.topologies.get(&moment, &ObjectKey::new("", name)) else {
+            return Planned::default();
         };
+        let known = self.settings.kai.then(|| KaiTopologies {
+            served: self.kai_served.load(Ordering::Relaxed),
+            objects: self.world.kai_topologies(&moment),
+        });
+        let failures = self.trouble.known(&Key::Topology(name.into()));
         Planned {
-            stages: binding
-                .map(|binding| vec![plan_binding(&binding, self.clock.now())])
-                .unwrap_or_default(),
-            ..Planned::default()
+            stages: plan_binding(&binding, known.as_ref(), &failures, self.clock.now()),
+            deadline: None,
+            seen: Some(Seen::Binding(target_of(
+                CommandKind::ClusterTopologyBinding,
+                &binding.metadata,
+            ))),
         }
     }
 
@@ -282,7 +307,7 @@ impl Controller {
         Planned {
             stages: plan.stages,
             deadline: None,
-            seen: Some(Seen { set, replica: None }),
+            seen: Some(Seen::Set { set, replica: None }),
         }
     }
 
@@ -321,9 +346,32 @@ struct Planned {
 }
 
 /// What a plan was made from, kept to tell of its outcome.
-struct Seen {
-    set: Arc<PodCliqueSet>,
-    replica: Option<ReplicaSnapshot>,
+enum Seen {
+    /// A set, or one of its replicas.
+    Set {
+        set: Arc<PodCliqueSet>,
+        replica: Option<ReplicaSnapshot>,
+    },
+    /// A ClusterTopologyBinding.
+    Binding(Target),
+}
+
+impl Seen {
+    /// The object on which an event about a command is recorded.
+    fn owner(&self, command: &Command) -> Target {
+        match self {
+            Self::Set { set, replica } => report::owner(command, set, replica.as_ref()),
+            Self::Binding(binding) => binding.clone(),
+        }
+    }
+
+    /// The events that tell of commands that succeeded. A binding's status tells of its objects.
+    fn successes(&self, done: &[Command]) -> Vec<Command> {
+        match self {
+            Self::Set { set, replica } => report::successes(done.iter(), set, replica.as_ref()),
+            Self::Binding(_) => Vec::new(),
+        }
+    }
 }
 
 fn retry(error: WriteError) -> Outcome<WriteError> {

@@ -101,7 +101,7 @@ impl Operator {
             },
             options.clock.clone(),
         );
-        let auto_mnnvl = options.settings.auto_mnnvl;
+        let (auto_mnnvl, kai) = (options.settings.auto_mnnvl, options.settings.kai);
         let actions = Actions::new(world.clone(), writer, recorder);
         let controller = Arc::new(Controller::new(
             world,
@@ -111,13 +111,22 @@ impl Operator {
             queue.clone(),
         ));
         controller.listen();
-        let served = served(&client).await;
+        let mut served = served(&client).await;
         if auto_mnnvl && !served.compute_domains {
             error!(
                 "NVLink groups are switched on, but the API server has no ComputeDomains (resource.nvidia.com/v1beta1): \
                  install NVIDIA's DRA driver, then restart the operator"
             );
         }
+        if kai && !served.kai_topologies {
+            error!(
+                "KAI is one of the schedulers, but the API server has no Topologies (kai.scheduler/v1alpha1): install KAI, then \
+                 restart the operator"
+            );
+        }
+        // Whoever does not use KAI need not let us read its objects.
+        served.kai_topologies &= kai;
+        controller.serves_kai_topologies(served.kai_topologies);
         let mut others = controller.world.watch(&client, &served, &stop);
         others.push(tokio::spawn(sink.run(client, stop.clone())));
         controller.world.cache.wait_synced().await;

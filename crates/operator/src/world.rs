@@ -62,6 +62,7 @@ pub struct World {
     pub(crate) claims: Kind<Document>,
     pub(crate) domains: Kind<Document>,
     pub(crate) claim_templates: Kind<Document>,
+    pub(crate) kai_topologies: Kind<Document>,
     cliques_by_replica: ReplicaIndex<PodClique>,
     groups_by_replica: ReplicaIndex<PodCliqueScalingGroup>,
     gangs_by_replica: ReplicaIndex<PodGang>,
@@ -83,6 +84,8 @@ pub struct Served {
     pub resource_claims: bool,
     /// ComputeDomains, in the version we speak.
     pub compute_domains: bool,
+    /// KAI's Topologies, in the version we speak.
+    pub kai_topologies: bool,
 }
 
 impl Served {
@@ -96,9 +99,16 @@ impl Served {
             let mut versions = groups.groups.iter().flat_map(|group| &group.versions);
             versions.any(|version| version.group_version == group_version)
         };
+        // Older versions of KAI serve the group without this kind.
+        let kai = kai_topologies();
+        let kai_topologies = serves(&kai.api_version) && {
+            let list = client.list_api_group_resources(&kai.api_version).await?;
+            list.resources.iter().any(|resource| resource.name == kai.plural)
+        };
         Ok(Self {
             resource_claims: serves("resource.k8s.io/v1"),
             compute_domains: serves("resource.nvidia.com/v1beta1"),
+            kai_topologies,
         })
     }
 }
@@ -110,6 +120,16 @@ fn compute_domains() -> ApiResource {
         api_version: "resource.nvidia.com/v1beta1".to_owned(),
         kind: "ComputeDomain".to_owned(),
         plural: "computedomains".to_owned(),
+    }
+}
+
+fn kai_topologies() -> ApiResource {
+    ApiResource {
+        group: "kai.scheduler".to_owned(),
+        version: "v1alpha1".to_owned(),
+        api_version: "kai.scheduler/v1alpha1".to_owned(),
+        kind: "Topology".to_owned(),
+        plural: "topologies".to_owned(),
     }
 }
 
@@ -202,6 +222,7 @@ impl World {
                 }
             }),
             claim_templates: cache.kind(resource::<ResourceClaimTemplate>(), Document),
+            kai_topologies: cache.kind(kai_topologies(), Document),
             claims,
             roles_by_set: roles.index(|object, emit| set_of_document(object).into_iter().for_each(emit)),
             role_bindings_by_set: role_bindings
@@ -262,6 +283,11 @@ impl World {
             tasks.push(start(client, &self.domains, &ours, stop));
         } else {
             nothing(&self.domains);
+        }
+        if served.kai_topologies {
+            tasks.push(start(client, &self.kai_topologies, &all, stop));
+        } else {
+            nothing(&self.kai_topologies);
         }
         tasks.extend([
             start(client, &self.sets, &all, stop),
@@ -357,6 +383,13 @@ impl World {
         let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let claims = self.claims_by_set.get(moment, key);
         claims.into_iter().map(|claim| (name(&claim), claim)).collect()
+    }
+
+    /// KAI's topology objects, by name.
+    pub fn kai_topologies(&self, moment: &Moment<'_>) -> BTreeMap<String, Arc<Value>> {
+        let named = |object: Arc<Value>| Some((object["metadata"]["name"].as_str()?.to_owned(), object));
+        let all = self.kai_topologies.all(moment);
+        all.into_iter().filter_map(named).collect()
     }
 
     /// What existing ResourceClaimTemplates ask for, of those a set refers to.

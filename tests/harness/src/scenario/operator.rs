@@ -40,6 +40,8 @@ pub struct OperatorNeeds {
     pub topology_aware: bool,
     /// Sets get ComputeDomains for their NVLink groups.
     pub auto_mnnvl: bool,
+    /// KAI is one of the schedulers.
+    pub kai: bool,
     /// A real API server asks the webhooks too, over TLS. The embedded one always does.
     pub webhooks: bool,
 }
@@ -53,6 +55,7 @@ impl OperatorNeeds {
                 terminate_when_all_lost: self.terminate_when_all_lost,
                 topology_aware: self.topology_aware,
                 auto_mnnvl: self.auto_mnnvl,
+                kai: self.kai,
                 ..Settings::default()
             },
             ..Options::default()
@@ -104,6 +107,48 @@ fn compute_domain() -> Value {
                 "storage": true,
                 "subresources": {"status": {}},
                 "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": any, "status": any}}},
+            }],
+        },
+    })
+}
+
+/// KAI's Topologies, with the rules of theirs that matter to us: levels never change, and the host is the last of them.
+fn kai_topology() -> Value {
+    let rules = json!([
+        {"rule": "self == oldSelf", "message": "levels cannot change"},
+        {
+            "rule": "self.all(level, level.nodeLabel != 'kubernetes.io/hostname') || \
+                     self[size(self) - 1].nodeLabel == 'kubernetes.io/hostname'",
+            "message": "kubernetes.io/hostname must be the last level",
+        },
+    ]);
+    let level = json!({
+        "type": "object",
+        "required": ["nodeLabel"],
+        "properties": {"nodeLabel": {"type": "string", "minLength": 1, "maxLength": 316}},
+    });
+    let levels = json!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 16,
+        "items": level,
+        "x-kubernetes-list-type": "atomic",
+        "x-kubernetes-validations": rules,
+    });
+    let spec = json!({"type": "object", "required": ["levels"], "properties": {"levels": levels}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "topologies.kai.scheduler"},
+        "spec": {
+            "group": "kai.scheduler",
+            "scope": "Cluster",
+            "names": {"kind": "Topology", "listKind": "TopologyList", "plural": "topologies", "singular": "topology"},
+            "versions": [{
+                "name": "v1alpha1",
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {"spec": spec}}},
             }],
         },
     })
@@ -168,8 +213,12 @@ impl InProcessOperator {
         install(client.clone(), &InstallOptions::default(), |_| {})
             .await
             .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
-        if needs.auto_mnnvl {
-            install_definitions(client.clone(), &[compute_domain()], &InstallOptions::default(), |_| {})
+        let of_others: Vec<Value> = [needs.auto_mnnvl.then(compute_domain), needs.kai.then(kai_topology)]
+            .into_iter()
+            .flatten()
+            .collect();
+        if !of_others.is_empty() {
+            install_definitions(client.clone(), &of_others, &InstallOptions::default(), |_| {})
                 .await
                 .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
         }
