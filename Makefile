@@ -23,10 +23,9 @@ e2e: toolchain ## the scenarios against a real kube-apiserver and etcd (KUBEBUIL
 bench: toolchain ## the measured claims, each beside a floor in the same run
 	$(CARGO) bench --locked -p coppice-api --bench canonical_identity
 	$(CARGO) bench --locked -p coppice-placement --bench decision
-	KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)" $(CARGO) run --locked --profile bench -p coppice-bench --bin control-plane
-	$(CARGO) build --locked --profile bench -p coppice --bin coppice
-	KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)" $(CARGO) run --locked --profile bench -p coppice-bench --bin workload
-	$(CARGO) run --locked --profile bench -p coppice-bench --bin scheduling
+	$(CARGO) build --locked --profile bench -p coppice-bench -p coppice --bins
+	export KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)"; \
+	for program in scheduling control-plane workload; do "$(or $(CARGO_TARGET_DIR),target)/release/$$program"; done
 
 lint: toolchain ## formatting, clippy with warnings as errors, the direction of dependencies
 	$(CARGO) fmt --all --check

@@ -130,7 +130,19 @@ impl Draft {
         self.pods.push(Command::Delete { target });
     }
 
-    fn finish(self, summary: ReplicaSummary) -> ReplicaPlan {
+    fn finish(mut self, summary: ReplicaSummary) -> ReplicaPlan {
+        // A patch moves the version on, so a status of the same object in the same plan would be refused: the next plan
+        // writes it.
+        let before = self.children.iter().chain(&self.gangs).chain(&self.pods);
+        let patched: BTreeSet<String> = before
+            .filter_map(|command| match command {
+                Command::Merge { target, .. } | Command::Status { target, .. } => Some(target.uid.clone()),
+                _ => None,
+            })
+            .collect();
+        let late =
+            |command: &Command| matches!(command, Command::Status { target, .. } if patched.contains(&target.uid));
+        self.statuses.retain(|command| !late(command));
         let mut stages = vec![self.children, self.gangs, self.pods, self.statuses];
         stages.retain(|stage| !stage.is_empty());
         ReplicaPlan {

@@ -1,5 +1,7 @@
 //! Histories: a set, and what happens to it. Data, so that a history that once went wrong can be kept and replayed.
 
+use std::collections::BTreeSet;
+
 use coppice_core::command::Command;
 use serde_json::{Value, json};
 
@@ -203,6 +205,16 @@ impl World {
     /// Carries out a plan until something goes wrong. Returns how many of its commands change something.
     pub(crate) fn carry_out_plan(&mut self, stages: &[Vec<Command>]) -> usize {
         let mut changes = 0;
+        let mut patched = BTreeSet::new();
+        for command in stages.iter().flatten() {
+            if let Command::Merge { target, .. } | Command::Status { target, .. } = command {
+                assert!(
+                    patched.insert(&target.uid),
+                    "two patches of {} in one plan: the second one would be refused",
+                    target.name
+                );
+            }
+        }
         let binds = |stage: &[Command]| {
             let mut commands = stage.iter();
             commands.any(|command| matches!(command, Command::Create(object) if object["kind"] == "RoleBinding"))
