@@ -13,6 +13,8 @@
 //! What a gang says of itself is decided from what it is, not from what was done to it: one whose pods are bound and that
 //! does not say so is told so, whoever bound them, however often a write of its status is lost or comes late.
 
+#[cfg(test)]
+mod arrival_tests;
 mod attempt;
 mod incumbency;
 mod standing;
