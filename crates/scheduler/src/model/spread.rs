@@ -79,20 +79,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::testing::{PodSketch, gang_id, node};
-
-    /// Two racks of two nodes, each with room for two pods.
-    fn two_racks() -> Model {
-        let mut model = Model::new(["coppice"]);
-        model.set_topologies(BTreeMap::from([("t".to_owned(), vec!["rack".to_owned()])]));
-        model.put_nodes([
-            node("n0", "r0", 2),
-            node("n1", "r0", 2),
-            node("n2", "r1", 2),
-            node("n3", "r1", 2),
-        ]);
-        model
-    }
+    use crate::model::testing::{PodSketch, gang_id, node, two_racks};
 
     /// The gang of a copy, with so many pods.
     fn put_copy(model: &mut Model, index: u32, annotation: (&str, &str), pods: u32) {
@@ -136,7 +123,7 @@ mod tests {
 
     #[test]
     fn copies_prefer_racks_of_their_own_and_share_when_there_is_no_other() {
-        let mut model = two_racks();
+        let mut model = two_racks(2, 2);
         let mut racks = Vec::new();
         for index in 0..4 {
             put_copy(&mut model, index, ("grove.io/spread-preferred", "rack"), 2);
@@ -151,7 +138,7 @@ mod tests {
 
     #[test]
     fn copies_that_must_keep_apart_wait_for_a_rack() {
-        let mut model = two_racks();
+        let mut model = two_racks(2, 2);
         for index in 0..2 {
             put_copy(&mut model, index, ("grove.io/spread-required", "rack"), 1);
             place(&mut model, index).unwrap();
@@ -165,7 +152,7 @@ mod tests {
 
     #[test]
     fn without_spreading_copies_are_packed() {
-        let mut model = two_racks();
+        let mut model = two_racks(2, 2);
         let mut racks = BTreeSet::new();
         for index in 0..2 {
             put_copy(&mut model, index, ("example.com/note", "rack"), 2);
@@ -176,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_unknown_level_is_refused_when_it_must_hold_and_left_out_when_not() {
-        let mut model = two_racks();
+        let mut model = two_racks(2, 2);
         put_copy(&mut model, 0, ("grove.io/spread-required", "example.com/row"), 1);
         let refusal = place(&mut model, 0).unwrap_err();
         assert!(refusal.contains("spread over example.com/row"), "{refusal}");

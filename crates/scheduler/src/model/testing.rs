@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coppice_runtime::cache::{Head, Interner, ObjectKey, Projection};
 use serde_json::{Value, json};
 
-use super::{GangId, GangRecord, NodeProjection, PodRecord, PodRecords};
+use super::{GangId, GangRecord, Model, NodeProjection, PodRecord, PodRecords};
 
 /// The view of an object.
 pub(crate) fn project<P: Projection>(projection: &P, object: &Value) -> P::View {
@@ -32,6 +32,19 @@ pub(crate) fn node(name: &str, rack: &str, cpu: u32) -> coppice_placement::predi
             "status": {"allocatable": {"cpu": cpu.to_string(), "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]},
         }),
     )
+}
+
+/// Two racks of two nodes: `n0` and `n1` with so many processors each in the first, `n2` and `n3` in the second.
+pub(crate) fn two_racks(first: u32, second: u32) -> Model {
+    let mut model = Model::new(["coppice"]);
+    model.set_topologies(BTreeMap::from([("t".to_owned(), vec!["rack".to_owned()])]));
+    model.put_nodes([
+        node("n0", "r0", first),
+        node("n1", "r0", first),
+        node("n2", "r1", second),
+        node("n3", "r1", second),
+    ]);
+    model
 }
 
 /// A pod in a few words.

@@ -7,7 +7,7 @@ use coppice_placement::preempt::Running;
 use coppice_placement::{Options, Outcome, Pack, ReasonCode, Waiting, plan};
 use proptest::prelude::*;
 
-use super::testing::{PodSketch, gang, gang_id, key, node};
+use super::testing::{PodSketch, gang, gang_id, key, node, two_racks};
 use super::*;
 
 /// Everything the model says, with what it interned spelled out.
@@ -197,18 +197,6 @@ proptest! {
     }
 }
 
-fn two_racks() -> Model {
-    let mut model = Model::new(["coppice"]);
-    model.set_topologies([("t".to_owned(), vec!["rack".to_owned()])].into());
-    model.put_nodes([
-        node("n0", "r0", 2),
-        node("n1", "r0", 2),
-        node("n2", "r1", 4),
-        node("n3", "r1", 4),
-    ]);
-    model
-}
-
 fn decide(model: &mut Model, id: &GangId) -> Outcome {
     let question = model.question(id).expect("it waits");
     let options = Options {
@@ -220,7 +208,7 @@ fn decide(model: &mut Model, id: &GangId) -> Outcome {
 
 #[test]
 fn a_gang_waits_for_the_pods_of_its_floors() {
-    let mut model = two_racks();
+    let mut model = two_racks(2, 4);
     model.put_gang(gang("g", &[("a", 2), ("b", 1)], None));
     model.put_pod(&PodSketch::new("a0", "g", "a").record());
     model.put_pod(&PodSketch::new("b0", "g", "b").record());
@@ -241,7 +229,7 @@ fn a_gang_waits_for_the_pods_of_its_floors() {
 
 #[test]
 fn a_gang_that_lost_a_pod_is_completed_where_it_is() {
-    let mut model = two_racks();
+    let mut model = two_racks(2, 4);
     model.put_gang(gang("g", &[("a", 3)], Some("rack")));
     let mut bound = PodSketch::new("a0", "g", "a");
     bound.node = Some("n0".into());
@@ -258,7 +246,7 @@ fn a_gang_that_lost_a_pod_is_completed_where_it_is() {
 
 #[test]
 fn a_scaled_gang_comes_after_its_base_and_into_the_same_domain() {
-    let mut model = two_racks();
+    let mut model = two_racks(2, 4);
     model.put_gang(gang("base", &[("a", 1)], Some("rack")));
     model.put_gang(gang("more", &[("b", 1)], None));
     model.put_pod(&PodSketch::new("a0", "base", "a").record());
@@ -294,7 +282,7 @@ fn a_scaled_gang_comes_after_its_base_and_into_the_same_domain() {
 
 #[test]
 fn pods_of_one_clique_that_differ_are_placed_together() {
-    let mut model = two_racks();
+    let mut model = two_racks(2, 4);
     let mut record = (*gang("g", &[("a", 2)], None)).clone();
     record.groups[0].pack = Pack::required("rack");
     model.put_gang(Arc::new(record));
@@ -315,7 +303,7 @@ fn pods_of_one_clique_that_differ_are_placed_together() {
 
 #[test]
 fn a_pod_without_a_gang_is_a_gang_and_one_without_its_gang_waits() {
-    let mut model = two_racks();
+    let mut model = two_racks(2, 4);
     let mut alone = PodSketch::new("p", "", "");
     alone.gang = None;
     model.put_pod(&alone.record());
@@ -330,7 +318,7 @@ fn a_pod_without_a_gang_is_a_gang_and_one_without_its_gang_waits() {
 
 #[test]
 fn an_assumed_pod_takes_room_until_it_is_forgotten_or_replaced() {
-    let mut model = two_racks();
+    let mut model = two_racks(2, 4);
     let mut pod = PodSketch::new("p", "", "");
     pod.gang = None;
     model.put_pod(&pod.record());
@@ -348,7 +336,7 @@ fn an_assumed_pod_takes_room_until_it_is_forgotten_or_replaced() {
 
 #[test]
 fn who_runs_is_known_with_floors_base_and_order() {
-    let mut model = two_racks();
+    let mut model = two_racks(2, 4);
     model.put_gang(gang("base", &[("a", 1)], None));
     model.put_gang(gang("more", &[("b", 0)], None));
     for (name, gang, clique, base) in [("a0", "base", "a", None), ("b0", "more", "b", Some("base".to_owned()))] {
