@@ -31,6 +31,8 @@ pub(crate) struct Sizes {
     pub(crate) events: usize,
     /// How many events may be ahead of the slowest watch.
     pub(crate) ahead: usize,
+    /// How many may be ahead when a server that bears it is measured once more.
+    pub(crate) further_ahead: usize,
 }
 
 /// One timed load.
@@ -72,10 +74,21 @@ pub(crate) struct Round {
     pub(crate) patches: Measured,
     /// Events delivered to watchers.
     pub(crate) fan_out: Measured,
+    /// The same with more events ahead of the slowest watch, unless the server would end watches then.
+    pub(crate) further_fan_out: Option<Measured>,
+}
+
+/// How far a server lets its watchers fall behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It ends a watch that is a few events behind.
+    Short,
+    /// It remembers for them.
+    Long,
 }
 
 /// Runs the loads in a fresh namespace and removes what they made.
-pub(crate) async fn round(server: &Server, sizes: Sizes, number: usize) -> anyhow::Result<Round> {
+pub(crate) async fn round(server: &Server, patience: Patience, sizes: Sizes, number: usize) -> anyhow::Result<Round> {
     let endpoint = &server.endpoint;
     let namespace = format!("round-{number}");
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -88,14 +101,22 @@ pub(crate) async fn round(server: &Server, sizes: Sizes, number: usize) -> anyho
     let creates = requests(server, sizes.connections, creates.collect()).await?;
     let patches = (0..sizes.pods).map(|index| running_patch(&namespace, index));
     let patches = requests(server, sizes.connections, patches.collect()).await?;
-    let fan_out = fan_out(server, sizes, &pods).await?;
+    let first = fan_out(server, sizes, &pods, objects::unready()).await?;
+    let further_fan_out = match patience {
+        Patience::Short => None,
+        Patience::Long => {
+            let ahead = sizes.further_ahead;
+            Some(fan_out(server, Sizes { ahead, ..sizes }, &pods, objects::ready()).await?)
+        }
+    };
     let mut removal = Prepared::get(format!("{pods}?gracePeriodSeconds=0"));
     removal.method = http::Method::DELETE;
     endpoint.once(&removal).await?;
     Ok(Round {
         creates,
         patches,
-        fan_out,
+        fan_out: first,
+        further_fan_out,
     })
 }
 
@@ -142,7 +163,7 @@ async fn send_all(
 }
 
 /// Opens the watches on the pods of one namespace, then changes pods, and waits until every watch has told every change.
-async fn fan_out(server: &Server, sizes: Sizes, pods: &str) -> anyhow::Result<Measured> {
+async fn fan_out(server: &Server, sizes: Sizes, pods: &str, change: Value) -> anyhow::Result<Measured> {
     let endpoint = &server.endpoint;
     let list = endpoint.once(&Prepared::get(format!("{pods}?limit=1"))).await?;
     let list: Value = serde_json::from_slice(&list)?;
@@ -155,7 +176,7 @@ async fn fan_out(server: &Server, sizes: Sizes, pods: &str) -> anyhow::Result<Me
         watches.push(endpoint.watch(&watch).await?);
     }
     let changes = (0..sizes.events)
-        .map(|index| Prepared::patch(format!("{pods}/{}/status", pod_name(index)), &objects::unready()))
+        .map(|index| Prepared::patch(format!("{pods}/{}/status", pod_name(index)), &change))
         .collect();
     let connections = connect(endpoint, sizes.connections).await?;
 
@@ -258,6 +279,7 @@ mod tests {
             watchers: 2,
             events: 5,
             ahead: 2,
+            further_ahead: 2,
         });
         window.told(0..3);
         assert_eq!(window.permits.available_permits(), 2);

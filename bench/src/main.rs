@@ -20,7 +20,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use coppice_bench::process;
 
-use load::Sizes;
+use load::{Patience, Sizes};
 use report::{Pair, RealServer, Report};
 use server::Server;
 
@@ -48,11 +48,14 @@ struct Arguments {
     #[arg(long, default_value_t = 1000)]
     watchers: usize,
     /// Events per round for the watches (at most --pods)
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 200)]
     events: usize,
-    /// How many events may be ahead of the slowest watch (a real server ends watches that fall too far behind)
+    /// How many events may be ahead of the slowest watch (a real server ends watches that fall further behind)
     #[arg(long, default_value_t = 10)]
     ahead: usize,
+    /// How many may be ahead when the embedded server, which ends no such watch, is measured once more
+    #[arg(long, default_value_t = 20)]
+    further_ahead: usize,
     /// Pods that the embedded server holds when its memory is read; 0 leaves this part out
     #[arg(long, default_value_t = 100_000)]
     held_pods: usize,
@@ -106,6 +109,7 @@ async fn measure(arguments: &Arguments) -> anyhow::Result<Report> {
         watchers: arguments.watchers,
         events: arguments.events.min(arguments.pods),
         ahead: arguments.ahead.max(1),
+        further_ahead: arguments.further_ahead.max(1),
     };
     progress("start to ready");
     let starts = alone::starts(arguments.starts).await?;
@@ -140,9 +144,15 @@ async fn rounds(arguments: &Arguments, sizes: Sizes) -> anyhow::Result<(Vec<Pair
     for number in 1..=arguments.rounds {
         progress(&format!("round {number} of {}", arguments.rounds));
         rounds.push(Pair {
-            embedded: load::round(&embedded, sizes, number).await.context("embedded")?,
+            embedded: load::round(&embedded, Patience::Long, sizes, number)
+                .await
+                .context("embedded")?,
             real: match &real {
-                Some((server, _)) => Some(load::round(server, sizes, number).await.context("real")?),
+                Some((server, _)) => Some(
+                    load::round(server, Patience::Short, sizes, number)
+                        .await
+                        .context("real")?,
+                ),
                 None => None,
             },
         });

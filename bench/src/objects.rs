@@ -193,10 +193,19 @@ pub(crate) fn running(index: usize) -> Value {
 
 /// What a kubelet sends when a readiness probe fails.
 pub(crate) fn unready() -> Value {
+    readiness("False")
+}
+
+/// What a kubelet sends when it succeeds again.
+pub(crate) fn ready() -> Value {
+    readiness("True")
+}
+
+fn readiness(status: &str) -> Value {
     json!({"status": {
         "$setElementOrder/conditions": [{"type": "PodReadyToStartContainers"}, {"type": "Initialized"}, {"type": "Ready"},
             {"type": "ContainersReady"}, {"type": "PodScheduled"}],
-        "conditions": [condition("Ready", "False"), condition("ContainersReady", "False")],
+        "conditions": [condition("Ready", status), condition("ContainersReady", status)],
     }})
 }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use super::query::revision;
 use super::{Call, Form, Reply, view};
 use crate::selector::FieldSelector;
 use crate::status::ApiError;
-use crate::store::{Delivery, EventType, Object, StartFrom, Watch, WatchError, frame};
+use crate::store::{Batch, Delivery, EventType, Object, StartFrom, Watch, WatchError, frame};
 use crate::table;
 
 /// A watch without `timeoutSeconds` ends after this.
@@ -145,14 +146,17 @@ impl Shaper {
         }
     }
 
-    fn delivery(&mut self, call: &Call, delivery: &Delivery) -> Bytes {
-        let plain = call.answer.form == Form::Whole
+    fn batch(&mut self, call: &Call, batch: &Batch, lines: &mut VecDeque<Bytes>) {
+        let oldest = batch.deliveries().first().map(|delivery| delivery.commit.revision());
+        let as_stored = call.answer.form == Form::Whole
             && view::is_storage_view(&call.served)
-            && delivery.commit.revision() >= call.served.rules.defaults_changed_at();
-        if plain {
-            return delivery.commit.frame(delivery.event);
+            && oldest >= Some(call.served.rules.defaults_changed_at());
+        if as_stored {
+            lines.extend(batch.lines().iter().cloned());
+            return;
         }
-        self.line(call, delivery.event, delivery.object())
+        let shaped = |delivery: &Delivery| self.line(call, delivery.event, delivery.object());
+        lines.extend(batch.deliveries().iter().map(shaped));
     }
 }
 
@@ -180,7 +184,7 @@ impl Running {
             tokio::select! {
                 biased;
                 () = &mut self.deadline => return None,
-                deliveries = self.watch.next() => self.take(deliveries),
+                batch = self.watch.next() => self.take(batch),
                 () = &mut self.next_bookmark, if self.call.options.allow_watch_bookmarks => {
                     let next = self.next_bookmark.deadline() + BOOKMARK_INTERVAL;
                     self.next_bookmark.as_mut().reset(next);
@@ -190,14 +194,9 @@ impl Running {
         }
     }
 
-    fn take(&mut self, deliveries: Result<Vec<Delivery>, WatchError>) {
-        match deliveries {
-            Ok(deliveries) => {
-                for delivery in &deliveries {
-                    let line = self.shaper.delivery(&self.call, delivery);
-                    self.lines.push_back(line);
-                }
-            }
+    fn take(&mut self, batch: Result<Arc<Batch>, WatchError>) {
+        match batch {
+            Ok(batch) => self.shaper.batch(&self.call, &batch, &mut self.lines),
             Err(error) => {
                 self.lines.push_back(line_of("ERROR", &watch_error(&error).to_value()));
                 self.ended = true;

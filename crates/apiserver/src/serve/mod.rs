@@ -3,6 +3,7 @@
 mod certificates;
 mod door;
 mod kubeconfig;
+mod slices;
 
 use std::convert::Infallible;
 use std::io;
@@ -28,6 +29,7 @@ use crate::auth::User;
 use crate::rest::ApiBody;
 use crate::server::{ApiServer, ApiService};
 use door::Door;
+use slices::ShortSlices;
 
 /// Whether connections are encrypted.
 #[derive(Clone, Debug)]
@@ -176,7 +178,7 @@ async fn connection(stream: TcpStream, entrance: Option<Entrance>, service: ApiS
             Some(entrance) => match entrance.accept(stream).await {
                 Ok(stream) => {
                     let certified = entrance.certified(stream.get_ref().1);
-                    http(stream, Door::new(service, certified)).await;
+                    http(ShortSlices(stream), Door::new(service, certified)).await;
                 }
                 Err(error) => tracing::debug!(%error, "TLS handshake failed"),
             },

@@ -169,6 +169,11 @@ impl Ring {
         self.floor
     }
 
+    /// The revision of the last commit that is remembered; the floor if there is none.
+    pub(super) fn newest(&self) -> u64 {
+        self.commits.back().map_or(self.floor, |commit| commit.revision())
+    }
+
     /// Forgets everything up to and including `revision`.
     pub(super) fn compact(&mut self, revision: u64) {
         while self.commits.front().is_some_and(|oldest| oldest.revision() <= revision) {

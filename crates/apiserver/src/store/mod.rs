@@ -5,6 +5,7 @@
 //! nothing is awaited, parsed or serialised under it. The store knows neither kinds nor schemas, and never changes an
 //! object beyond its `resourceVersion`.
 
+mod batch;
 mod history;
 mod object;
 mod snapshot;
@@ -18,12 +19,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub use batch::{Batch, Delivery};
 pub use history::{Change, Commit, EventType};
 pub use object::{Draft, Facts, Key, Object, frame};
 pub use snapshot::{ListError, Page, PageRequest};
 pub use texts::Texts;
-pub use watch::{Delivery, StartFrom, Watch, WatchError};
+pub use watch::{StartFrom, Watch, WatchError};
 
+use batch::Batches;
 use history::{Ring, Warm};
 use watch::Registration;
 
@@ -62,6 +65,7 @@ struct Inner {
     history_limit: usize,
     collections: BTreeMap<Arc<str>, Collection>,
     warm: Warm,
+    batches: Batches,
     observers: Vec<Observer>,
     next_watch: u64,
 }
@@ -87,6 +91,7 @@ impl Store {
             history_limit: history_limit.max(1),
             collections: BTreeMap::new(),
             warm: Warm::default(),
+            batches: Batches::default(),
             observers: Vec::new(),
             next_watch: 0,
         };

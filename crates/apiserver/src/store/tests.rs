@@ -131,7 +131,13 @@ async fn a_watch_translates_selector_transitions() {
     put(&store, "a", "x");
     let left = put(&store, "a", "y");
     remove(&store, "a");
-    let deliveries = watch.next().await.unwrap();
+    let batch = watch.next().await.unwrap();
+    let rest = watch.ready().unwrap();
+    let deliveries: Vec<_> = [batch]
+        .into_iter()
+        .chain(rest)
+        .flat_map(|batch| batch.deliveries().to_vec())
+        .collect();
     let events: Vec<_> = deliveries.iter().map(|delivery| delivery.event).collect();
     assert_eq!(events, [EventType::Added, EventType::Modified, EventType::Deleted]);
     let departed = deliveries[2].object().value();
@@ -155,7 +161,7 @@ async fn a_slow_watch_is_cut_and_an_idle_one_is_not() {
     }
     assert!(matches!(slow.next().await, Err(WatchError::Expired { .. })));
     put(&store, "b", "none");
-    assert_eq!(idle.next().await.unwrap().len(), 1);
+    assert_eq!(idle.next().await.unwrap().deliveries().len(), 1);
     assert_eq!(idle.position(), store.revision());
 }
 
@@ -229,10 +235,10 @@ impl Watcher {
     fn drain(&mut self) {
         while !self.cut {
             match self.watch.ready() {
-                Ok(deliveries) if deliveries.is_empty() => break,
-                Ok(deliveries) => {
-                    self.seen
-                        .extend(deliveries.iter().map(|item| (item.commit.revision(), item.event)));
+                Ok(None) => break,
+                Ok(Some(batch)) => {
+                    let told = batch.deliveries().iter();
+                    self.seen.extend(told.map(|item| (item.commit.revision(), item.event)));
                 }
                 Err(_) => self.cut = true,
             }

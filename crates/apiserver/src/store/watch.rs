@@ -1,7 +1,7 @@
 //! Watches: readers of the history, each with its own position.
 //!
 //! A watcher buffers nothing. A commit that concerns it sets a flag and wakes it; it then takes its commits from the
-//! ring itself. A watcher that is not concerned is moved along with the commit, so only one that is truly slow falls
+//! ring itself, as a [`Batch`] that it may share with others. A watcher that is not concerned is moved along with the commit, so only one that is truly slow falls
 //! out of the ring, and learns it as [`WatchError::Expired`]. Each watcher therefore sees exactly the committed
 //! history that its selection admits, in order, or an error, and never a gap.
 
@@ -11,13 +11,11 @@ use tokio::sync::Notify;
 
 use crate::selector::Selection;
 
-use super::history::{Change, Commit, EventType};
+use super::batch::{Batch, concerns};
+use super::history::Commit;
 use super::object::Object;
 use super::snapshot::{PageRequest, in_namespace};
-use super::{Collection, Store};
-
-/// How many commits a watcher takes at once.
-const BATCH: usize = 256;
+use super::{Collection, Inner, Store};
 
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,22 +47,6 @@ pub enum WatchError {
     },
 }
 
-/// One thing to tell a watcher.
-#[derive(Clone, Debug)]
-pub struct Delivery {
-    /// What to call it.
-    pub event: EventType,
-    /// The change behind it.
-    pub commit: Arc<Commit>,
-}
-
-impl Delivery {
-    /// The object to show.
-    pub fn object(&self) -> &Arc<Object> {
-        self.commit.shown(self.event)
-    }
-}
-
 pub(super) struct Registration {
     position: u64,
     pending: bool,
@@ -81,11 +63,6 @@ pub struct Watch {
     wake: Arc<Notify>,
     initial: Vec<Arc<Object>>,
     started_at: u64,
-}
-
-enum Taken {
-    Commits(Vec<Arc<Commit>>),
-    Nothing,
 }
 
 impl Store {
@@ -181,67 +158,48 @@ impl Watch {
         }
     }
 
-    /// Waits for the next deliveries. Cancel-safe: what is not returned is not lost.
-    pub async fn next(&mut self) -> Result<Vec<Delivery>, WatchError> {
+    /// Waits for what comes next. Cancel-safe: what is not returned is not lost.
+    pub async fn next(&mut self) -> Result<Arc<Batch>, WatchError> {
         loop {
-            let deliveries = self.ready()?;
-            if !deliveries.is_empty() {
-                return Ok(deliveries);
+            if let Some(batch) = self.ready()? {
+                return Ok(batch);
             }
             self.wake.notified().await;
         }
     }
 
-    /// The deliveries that are there already.
-    pub fn ready(&mut self) -> Result<Vec<Delivery>, WatchError> {
+    /// What is there already.
+    pub fn ready(&mut self) -> Result<Option<Arc<Batch>>, WatchError> {
         loop {
-            let Taken::Commits(commits) = self.take()? else {
-                return Ok(Vec::new());
-            };
-            let deliveries: Vec<_> = commits
-                .into_iter()
-                .filter_map(|commit| deliver(&self.selection, commit))
-                .collect();
-            if !deliveries.is_empty() {
-                return Ok(deliveries);
+            match self.take()? {
+                Some(batch) if batch.deliveries().is_empty() => {}
+                taken => return Ok(taken),
             }
         }
     }
 
-    fn take(&self) -> Result<Taken, WatchError> {
+    fn take(&self) -> Result<Option<Arc<Batch>>, WatchError> {
         let mut inner = self.store.inner.lock();
-        let current = inner.revision;
-        let collection = inner.collection(&self.resource);
-        let floor = collection.history.floor();
-        let Some(registration) = collection.watches.get_mut(&self.id) else {
-            return Ok(Taken::Nothing);
+        let Inner {
+            revision,
+            collections,
+            batches,
+            ..
+        } = &mut *inner;
+        let Some(collection) = collections.get_mut(&self.resource) else {
+            return Ok(None);
         };
-        if !registration.pending {
-            return Ok(Taken::Nothing);
+        let Some(registration) = collection.watches.get_mut(&self.id).filter(|known| known.pending) else {
+            return Ok(None);
+        };
+        let (position, floor) = (registration.position, collection.history.floor());
+        if position < floor {
+            return Err(WatchError::Expired { position, floor });
         }
-        if registration.position < floor {
-            return Err(WatchError::Expired {
-                position: registration.position,
-                floor,
-            });
-        }
-        let commits: Vec<_> = collection
-            .history
-            .after(registration.position)
-            .take(BATCH)
-            .cloned()
-            .collect();
-        if commits.len() < BATCH {
-            registration.pending = false;
-            registration.position = current;
-        } else if let Some(last) = commits.last() {
-            registration.position = last.revision();
-        }
-        Ok(if commits.is_empty() {
-            Taken::Nothing
-        } else {
-            Taken::Commits(commits)
-        })
+        let batch = batches.take(&self.resource, &self.selection, &collection.history, position);
+        registration.pending = batch.cut_at().is_some();
+        registration.position = batch.cut_at().unwrap_or(*revision);
+        Ok(Some(batch))
     }
 }
 
@@ -280,22 +238,5 @@ impl Collection {
                 registration.position = registration.position.max(floor);
             }
         }
-    }
-}
-
-fn deliver(selection: &Selection, commit: Arc<Commit>) -> Option<Delivery> {
-    concerns(selection, &commit).map(|event| Delivery { event, commit })
-}
-
-/// What a watcher with this selection is told about a commit: an object that starts to match is added, one that
-/// stops to match is deleted.
-fn concerns(selection: &Selection, commit: &Commit) -> Option<EventType> {
-    let before = commit.previous().is_some_and(|previous| selection.matches(previous));
-    let after = commit.change() != Change::Deleted && selection.matches(commit.object());
-    match (before, after) {
-        (false, true) => Some(EventType::Added),
-        (true, true) => Some(EventType::Modified),
-        (true, false) => Some(EventType::Deleted),
-        (false, false) => None,
     }
 }
