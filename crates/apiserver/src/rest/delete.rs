@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::deletion::{DeleteOptions, Deletion, decide, read_options};
+use super::list::whole_list;
 use super::{Call, Reply, view};
 use crate::admission;
 use crate::registry::Served;
@@ -39,25 +40,18 @@ impl Call {
             .store
             .list(&self.served.id, &selection, &PageRequest::default())
             .map_err(|error| ApiError::internal(error.to_string()))?;
-        let page_revision = page.revision;
-        let mut items = Vec::with_capacity(page.objects.len());
+        // Kept as they are stored until all are gone: trees of a whole collection would take ten times the memory.
+        let mut deleted = Vec::with_capacity(page.objects.len());
         for object in page.objects {
-            let call = self.on_object(object.key());
-            let mut shown = view::shown_value(&self.served, &object);
-            if let Some(members) = shown.as_object_mut().filter(|_| !self.served.custom) {
-                members.remove("kind");
-                members.remove("apiVersion");
-            }
-            match call.delete_named(&options).await {
-                Ok(_) => items.push(shown),
+            match self.on_object(object.key()).delete_named(&options).await {
+                Ok(_) => deleted.push(object),
                 Err(error) if error.reason() == "NotFound" => {}
                 Err(error) => return Err(error),
             }
         }
-        let revision = page_revision.to_string();
-        let list = json!({"kind": &*self.served.list_kind, "apiVersion": self.served.api_version(),
-            "metadata": {"resourceVersion": revision}, "items": items});
-        Ok(Reply::json(StatusCode::OK, &list))
+        let metadata = json!({"resourceVersion": page.revision.to_string()});
+        let list = whole_list(&self.served, &metadata, &deleted);
+        Ok(Reply::json_bytes(StatusCode::OK, list))
     }
 
     /// Deletes the object the path names, deciding again when someone else was faster.

@@ -1,8 +1,10 @@
 //! Reading: single objects and lists.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::create::Outcome;
@@ -170,7 +172,7 @@ pub(super) fn partial(mut object: Value) -> Value {
 }
 
 /// A list of stored objects, put together from their own bytes.
-fn whole_list(served: &Served, metadata: &Value, objects: &[std::sync::Arc<Object>]) -> Bytes {
+pub(super) fn whole_list(served: &Served, metadata: &Value, objects: &[Arc<Object>]) -> Bytes {
     let size: usize = objects.iter().map(|object| object.size() + 1).sum();
     let mut body = Vec::with_capacity(size + 256);
     let head = format!(
@@ -179,7 +181,6 @@ fn whole_list(served: &Served, metadata: &Value, objects: &[std::sync::Arc<Objec
         json!(served.api_version())
     );
     body.extend_from_slice(head.as_bytes());
-    // Items of built-in lists carry no type of their own; it always comes first in what the store serialised.
     let type_prefix = format!(
         "{{\"apiVersion\":{},\"kind\":{},",
         json!(served.api_version()),
@@ -190,16 +191,28 @@ fn whole_list(served: &Served, metadata: &Value, objects: &[std::sync::Arc<Objec
             body.push(b',');
         }
         let shown = view::shown(served, object);
-        match shown.strip_prefix(type_prefix.as_bytes()) {
-            Some(rest) if !served.custom => {
-                body.push(b'{');
-                body.extend_from_slice(rest);
-            }
-            _ => body.extend_from_slice(&shown),
+        if served.custom {
+            body.extend_from_slice(&shown);
+        } else {
+            write_without_type(&mut body, &shown, &type_prefix);
         }
     }
     body.extend_from_slice(b"]}");
     body.into()
+}
+
+/// Items of built-in lists carry no type of their own.
+fn write_without_type(body: &mut Vec<u8>, shown: &[u8], type_prefix: &str) {
+    // It comes first in what the store serialised, but not always in other views.
+    if let Some(rest) = shown.strip_prefix(type_prefix.as_bytes()) {
+        body.push(b'{');
+        body.extend_from_slice(rest);
+        return;
+    }
+    let mut item: Map<String, Value> = serde_json::from_slice(shown).expect("views are objects");
+    item.remove("apiVersion");
+    item.remove("kind");
+    serde_json::to_writer(body, &item).expect("writing to memory cannot fail");
 }
 
 /// A continue token: the revision (none: whatever is current) and the last key, in an opaque form with a checksum.
@@ -250,6 +263,19 @@ fn checksum(plain: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn items_have_no_type_wherever_it_stands() {
+        let prefix = r#"{"apiVersion":"v1","kind":"Event","#;
+        for shown in [
+            r#"{"apiVersion":"v1","kind":"Event","action":"a"}"#,
+            r#"{"action":"a","apiVersion":"v1","kind":"Event"}"#,
+        ] {
+            let mut body = Vec::new();
+            write_without_type(&mut body, shown.as_bytes(), prefix);
+            assert_eq!(body, br#"{"action":"a"}"#);
+        }
+    }
 
     #[test]
     fn tokens_survive_the_way_and_forgeries_do_not() {
