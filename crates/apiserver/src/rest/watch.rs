@@ -152,7 +152,7 @@ impl Shaper {
             && view::is_storage_view(&call.served)
             && oldest >= Some(call.served.rules.defaults_changed_at());
         if as_stored {
-            lines.extend(batch.lines().iter().cloned());
+            lines.extend(batch.lines());
             return;
         }
         let shaped = |delivery: &Delivery| self.line(call, delivery.event, delivery.object());

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::selector::Selection;
 
 use super::history::{Change, Commit, EventType, Ring};
-use super::object::Object;
+use super::object::{LINE_OVERHEAD, Object};
 
 /// How many commits a watcher takes at once; few in tests, so that they meet batches that are full.
 const MOST_COMMITS: usize = if cfg!(test) { 4 } else { 256 };
@@ -48,7 +48,8 @@ pub struct Batch {
     /// The revision of the last commit, if more had been committed than fit.
     cut_at: Option<u64>,
     deliveries: Vec<Delivery>,
-    lines: OnceLock<Vec<Bytes>>,
+    /// All lines in one piece, unless they are long together: what is kept for others must stay small.
+    joined: OnceLock<Option<Bytes>>,
 }
 
 impl Batch {
@@ -72,7 +73,7 @@ impl Batch {
             newest: history.newest(),
             cut_at: last.filter(|_| commits.next().is_some()),
             deliveries,
-            lines: OnceLock::new(),
+            joined: OnceLock::new(),
         }
     }
 
@@ -82,26 +83,35 @@ impl Batch {
     }
 
     /// The same as lines of JSON: all in one piece, or one by one when they are long together.
-    pub fn lines(&self) -> &[Bytes] {
-        self.lines.get_or_init(|| {
-            let line = |delivery: &Delivery| delivery.commit.frame(delivery.event);
-            let lines: Vec<Bytes> = self.deliveries.iter().map(line).collect();
-            let length = lines.iter().map(Bytes::len).sum::<usize>();
-            if lines.len() < 2 || length > MOST_JOINED {
-                return lines;
-            }
-            let mut joined = Vec::with_capacity(length);
-            for line in lines {
-                joined.extend_from_slice(&line);
-            }
-            vec![joined.into()]
-        })
+    pub fn lines(&self) -> impl Iterator<Item = Bytes> {
+        let joined = self.joined.get_or_init(|| self.join()).clone();
+        let apart: &[Delivery] = if joined.is_some() { &[] } else { &self.deliveries };
+        joined
+            .into_iter()
+            .chain(apart.iter().map(|delivery| delivery.commit.frame(delivery.event)))
+    }
+
+    fn join(&self) -> Option<Bytes> {
+        let size: usize = self.deliveries.iter().map(line_size).sum();
+        if self.deliveries.len() < 2 || size > MOST_JOINED {
+            return None;
+        }
+        let mut joined = Vec::with_capacity(size);
+        for delivery in &self.deliveries {
+            joined.extend_from_slice(&delivery.commit.frame(delivery.event));
+        }
+        Some(joined.into())
     }
 
     /// The revision of the last commit, if a watcher has to come back for more.
     pub(super) fn cut_at(&self) -> Option<u64> {
         self.cut_at
     }
+}
+
+/// At least as much as the line of a delivery takes.
+fn line_size(delivery: &Delivery) -> usize {
+    delivery.object().size() + LINE_OVERHEAD
 }
 
 /// The newest batches of all resources.
@@ -182,7 +192,8 @@ mod tests {
             &first,
             &batches.take(&resource, &everything(), &history, 1)
         ));
-        assert_eq!(first.lines()[0].as_ptr(), first.lines()[0].as_ptr());
+        let piece = || first.lines().next().unwrap();
+        assert_eq!(piece().as_ptr(), piece().as_ptr());
         let others = [
             batches.take(&resource, &everything(), &history, 2),
             batches.take(&resource, &Arc::new(Selection::namespace("b")), &history, 1),
@@ -227,14 +238,14 @@ mod tests {
 
     #[test]
     fn short_lines_go_together_and_long_ones_alone() {
-        for (padding, pieces) in [(10, 1), (MOST_JOINED / 2, 3)] {
+        for (padding, pieces, kept) in [(10, 1, true), (MOST_JOINED / 2, 3, false)] {
             let batch = Batches::default().take(&PODS.into(), &everything(), &history(3, padding), 0);
-            let lines = batch
-                .deliveries()
-                .iter()
-                .map(|delivery| delivery.commit.frame(delivery.event));
-            assert_eq!(batch.lines().concat(), lines.collect::<Vec<_>>().concat());
-            assert_eq!(batch.lines().len(), pieces);
+            let single = |delivery: &Delivery| delivery.commit.frame(delivery.event);
+            let expected: Vec<Bytes> = batch.deliveries().iter().map(single).collect();
+            let lines: Vec<Bytes> = batch.lines().collect();
+            assert_eq!(lines.concat(), expected.concat());
+            assert_eq!(lines.len(), pieces);
+            assert_eq!(batch.joined.get().is_some_and(Option::is_some), kept);
         }
     }
 

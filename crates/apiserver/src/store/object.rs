@@ -127,7 +127,7 @@ const LINE_START: &[u8] = b"{\"type\":\"";
 const LINE_MIDDLE: &[u8] = b"\",\"object\":";
 const LINE_END: &[u8] = b"}\n";
 /// More than the longest event type and what is around it.
-const LINE_OVERHEAD: usize = 40;
+pub(super) const LINE_OVERHEAD: usize = 40;
 
 fn begin_line(line: &mut Vec<u8>, event: &str) {
     line.extend_from_slice(LINE_START);
