@@ -12,6 +12,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod wakes;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub use watch::{StartFrom, Watch, WatchError};
 
 use batch::Batches;
 use history::{Ring, Warm};
+use wakes::Wakes;
 use watch::Registration;
 
 /// Revisions start here, so that no object ever has the resourceVersion "0" (which means "any" to clients).
@@ -68,6 +70,7 @@ struct Inner {
     batches: Batches,
     observers: Vec<Observer>,
     next_watch: u64,
+    wakes: Wakes,
 }
 
 #[derive(Default)]
@@ -94,6 +97,7 @@ impl Store {
             batches: Batches::default(),
             observers: Vec::new(),
             next_watch: 0,
+            wakes: Wakes::default(),
         };
         Self {
             inner: Arc::new(Mutex::new(inner)),
@@ -208,7 +212,7 @@ impl Inner {
     }
 
     fn commit(&mut self, resource: &str, change: Change, object: Arc<Object>, previous: Option<Arc<Object>>) {
-        let limit = self.history_limit;
+        let (limit, wakes) = (self.history_limit, self.wakes.clone());
         let resource: Arc<str> = match self.collections.get_key_value(resource) {
             Some((known, _)) => known.clone(),
             None => resource.into(),
@@ -220,7 +224,7 @@ impl Inner {
         };
         let commit = Arc::new(Commit::new(resource, change, object, previous));
         collection.history.push(commit.clone(), limit);
-        collection.announce(&commit);
+        collection.announce(&commit, &wakes);
         self.warm.push(&commit);
         for observer in &self.observers {
             observer(&commit);

@@ -165,6 +165,37 @@ async fn a_slow_watch_is_cut_and_an_idle_one_is_not() {
     assert_eq!(idle.position(), store.revision());
 }
 
+#[tokio::test]
+async fn many_watchers_let_a_burst_of_writes_through_and_take_it_together() {
+    const WATCHERS: usize = 1000;
+    const BURST: usize = 4;
+    let store = Store::default();
+    let mut watchers = tokio::task::JoinSet::new();
+    for _ in 0..WATCHERS {
+        let mut watch = store
+            .watch(PODS, Selection::everything(), StartFrom::CurrentState)
+            .unwrap();
+        watchers.spawn(async move {
+            let (mut told, mut batches) = (0, 0);
+            while told < BURST {
+                told += watch.next().await.unwrap().deliveries().len();
+                batches += 1;
+            }
+            batches
+        });
+    }
+    // As requests from sockets do, every write comes behind all tasks that were ready before it.
+    let writer = tokio::spawn(async move {
+        for number in 0..BURST {
+            put(&store, &number.to_string(), "x");
+            tokio::task::yield_now().await;
+        }
+    });
+    writer.await.unwrap();
+    let batches: usize = watchers.join_all().await.into_iter().sum();
+    assert!(batches < WATCHERS * 3 / 2, "{batches} batches");
+}
+
 #[test]
 fn watches_start_only_where_the_history_reaches() {
     let store = Store::new(2);

@@ -15,6 +15,7 @@ use super::batch::{Batch, concerns};
 use super::history::Commit;
 use super::object::Object;
 use super::snapshot::{PageRequest, in_namespace};
+use super::wakes::Wakes;
 use super::{Collection, Inner, Store};
 
 /// Where a watch begins.
@@ -214,19 +215,25 @@ impl Drop for Watch {
     }
 }
 
-impl Collection {
-    pub(super) fn announce(&mut self, commit: &Arc<Commit>) {
-        for registration in self.watches.values_mut() {
-            if registration.pending {
-                continue;
-            }
-            if concerns(&registration.selection, commit).is_some() {
-                registration.pending = true;
-                registration.wake.notify_one();
-            } else {
-                registration.position = commit.revision();
-            }
+impl Registration {
+    /// Notes a commit. Returns whom to wake if this is the first one of concern since the watcher last took its commits.
+    fn hear(&mut self, commit: &Commit) -> Option<&Arc<Notify>> {
+        if self.pending {
+            return None;
         }
+        if concerns(&self.selection, commit).is_none() {
+            self.position = commit.revision();
+            return None;
+        }
+        self.pending = true;
+        Some(&self.wake)
+    }
+}
+
+impl Collection {
+    pub(super) fn announce(&mut self, commit: &Arc<Commit>, wakes: &Wakes) {
+        let watches = self.watches.values_mut();
+        wakes.wake(watches.filter_map(|registration| registration.hear(commit)));
     }
 
     pub(super) fn wake_if_behind(&mut self) {
