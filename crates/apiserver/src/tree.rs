@@ -26,15 +26,26 @@ pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
 
 /// The object at `name`, made when absent or something else.
 pub(crate) fn object_mut<'a>(parent: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
-    if !parent.is_object() {
-        *parent = Value::Object(Map::new());
+    members_mut(members_mut(parent).entry(name).or_insert(Value::Null))
+}
+
+/// The members of an object, which anything else becomes.
+pub(crate) fn members_mut(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
     }
-    let members = parent.as_object_mut().expect("made an object above");
-    let member = members.entry(name).or_insert(Value::Null);
-    if !member.is_object() {
-        *member = Value::Object(Map::new());
+    object.as_object_mut().expect("made an object above")
+}
+
+/// Takes out the members that are the same in another object.
+pub(crate) fn set_aside_same(object: &mut Value, other: &Value) -> Map<String, Value> {
+    let (members, mut same) = (members_mut(object), Map::new());
+    for (name, value) in other.as_object().into_iter().flatten() {
+        if members.get(name) == Some(value) {
+            same.extend(members.remove_entry(name));
+        }
     }
-    member.as_object_mut().expect("made an object above")
+    same
 }
 
 /// Copies a member from one tree to another, or removes it there when the source has none.
@@ -153,6 +164,13 @@ mod tests {
             &["status", "more"],
         );
         assert_eq!(to, json!({"a": 1, "b": {"c": 2}, "status": 2, "more": 4}));
+    }
+
+    #[test]
+    fn members_that_are_the_same_are_set_aside() {
+        let mut object = json!({"a": {"b": 1}, "c": 2, "d": 3});
+        let same = set_aside_same(&mut object, &json!({"a": {"b": 1}, "c": 3, "e": 4}));
+        assert_eq!((object, same.into()), (json!({"c": 2, "d": 3}), json!({"a": {"b": 1}})));
     }
 
     #[test]

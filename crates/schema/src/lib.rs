@@ -11,11 +11,13 @@
 
 pub mod apply;
 pub mod assets;
+mod below;
 pub mod constraints;
 pub mod decode;
 pub mod default;
 pub mod errors;
 pub mod facts;
+mod fields;
 mod gotext;
 pub mod model;
 mod openapi;
@@ -34,6 +36,7 @@ pub use constraints::{Constraints, Pattern, Rule};
 pub use decode::{decode, type_mismatch};
 pub use default::{apply_defaults, drop_empty, drop_nulls};
 pub use errors::{ErrorKind, FieldError, aggregate};
+pub use fields::Fields;
 pub use model::{
     Cursor, Definitions, Field, GroupVersionKind, ListType, MapType, MapValues, Node, NodeId, PatchFacts, Slot,
     SlotDefault, Type,

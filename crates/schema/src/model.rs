@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::below::Below;
 use crate::constraints::{Constraints, Rule};
+use crate::fields::Fields;
 
 /// Index of a node in its [`Definitions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -188,8 +190,8 @@ pub struct Node {
     pub format: Option<Box<str>>,
     /// Null is a value of this type.
     pub nullable: bool,
-    /// Declared fields, sorted by name.
-    pub fields: Vec<Field>,
+    /// Declared fields.
+    pub fields: Fields,
     /// Type of undeclared fields.
     pub values: Option<MapValues>,
     /// Type of list elements.
@@ -217,10 +219,7 @@ pub struct Node {
 impl Node {
     /// The declared field of that name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.fields
-            .binary_search_by(|field| (*field.name).cmp(name))
-            .ok()
-            .map(|index| &self.fields[index])
+        self.fields.get(name)
     }
 
     /// Whether the field is required.
@@ -240,8 +239,7 @@ pub struct Definitions {
     pub(crate) nodes: Vec<Node>,
     pub(crate) names: HashMap<Box<str>, NodeId>,
     pub(crate) kinds: HashMap<GroupVersionKind, NodeId>,
-    /// For each node, whether it or anything below it has CEL rules; found out on first use.
-    pub(crate) rules_below: OnceLock<Vec<bool>>,
+    pub(crate) below: OnceLock<Below>,
 }
 
 impl Definitions {
@@ -310,7 +308,7 @@ impl Definitions {
     pub(crate) fn push(&mut self, node: Node) -> NodeId {
         let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 schema nodes"));
         self.nodes.push(node);
-        self.rules_below.take();
+        self.below.take();
         id
     }
 
@@ -334,7 +332,7 @@ impl Definitions {
             self.kinds.insert(kind.clone(), id);
         }
         self.nodes[id.0 as usize] = node;
-        self.rules_below.take();
+        self.below.take();
     }
 }
 

@@ -34,11 +34,9 @@ impl Definitions {
     pub fn publish_only(&mut self, definition: &str, field: &str) -> Result<(), SchemaError> {
         let missing = || SchemaError::new(format!("no zero default at {field}")).inside(definition);
         let id = self.id(definition).ok_or_else(missing)?;
-        let fields = &mut self.nodes[id.0 as usize].fields;
-        let slot = fields
-            .iter_mut()
-            .find(|known| *known.name == *field)
-            .map(|known| &mut known.slot);
+        self.below.take();
+        let known = self.nodes[id.0 as usize].fields.get_mut(field);
+        let slot = known.map(|known| &mut known.slot);
         let slot = slot.filter(|slot| matches!(&slot.default, SlotDefault::Value(value) if is_zero(value)));
         slot.ok_or_else(missing)?.default = SlotDefault::Zero;
         Ok(())
@@ -128,12 +126,11 @@ impl Definitions {
                 let slot = self
                     .openapi_slot(property, required)
                     .map_err(|error| error.inside(name))?;
-                node.fields.push(Field {
+                node.fields.insert(Field {
                     name: name.as_str().into(),
                     slot,
                 });
             }
-            node.fields.sort_by(|left, right| left.name.cmp(&right.name));
         }
         match schema.get("additionalProperties") {
             None | Some(Value::Bool(false)) => {}

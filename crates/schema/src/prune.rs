@@ -110,21 +110,22 @@ fn prune_object(
         return;
     }
     let is_object = root || node.embedded_resource;
-    map.retain(|name, child| match fate(at, node, name, is_object) {
-        Fate::Keep => true,
-        Fate::Judge(target) => {
-            prune_value(Some(target), child, false, &path.field(name), found);
-            true
+    // Two steps, because removing walks a map more slowly, and there is rarely anything to remove.
+    let mut has_unknown = false;
+    for (name, child) in &mut *map {
+        match fate(at, node, name, is_object) {
+            Fate::Keep => {}
+            Fate::Judge(target) => prune_value(Some(target), child, false, &path.field(name), found),
+            Fate::Empty => prune_value(None, child, false, &path.field(name), found),
+            Fate::Remove => {
+                found.push(path.field(name).to_dotted());
+                has_unknown = true;
+            }
         }
-        Fate::Empty => {
-            prune_value(None, child, false, &path.field(name), found);
-            true
-        }
-        Fate::Remove => {
-            found.push(path.field(name).to_dotted());
-            false
-        }
-    });
+    }
+    if has_unknown {
+        map.retain(|name, _| !matches!(fate(at, node, name, is_object), Fate::Remove));
+    }
 }
 
 fn find_unknown(at: Option<Cursor<'_>>, value: &Value, root: bool, path: &Path<'_>, found: &mut Vec<String>) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::constraints::Rule;
 use crate::errors::{ErrorKind, FieldError};
-use crate::model::{Cursor, Definitions, MapValues, Node, NodeId, Type};
+use crate::model::{Cursor, MapValues, Type};
 use crate::path::Path;
 use crate::validate::correlate;
 
@@ -150,11 +150,7 @@ impl Rule {
 
 /// All places of a whole object that have rules, outermost first.
 pub fn rule_sites<'v, 's>(at: Cursor<'s>, value: &'v Value, old: Option<&'v Value>) -> Vec<RuleSite<'v, 's>> {
-    let below = at.set.rules_below.get_or_init(|| at.set.find_rules());
-    let mut walk = Walk {
-        below,
-        sites: Vec::new(),
-    };
+    let mut walk = Walk { sites: Vec::new() };
     let ratchet = Ratchet {
         current: old.map(|old| (value, old)),
         parent: None,
@@ -164,7 +160,6 @@ pub fn rule_sites<'v, 's>(at: Cursor<'s>, value: &'v Value, old: Option<&'v Valu
 }
 
 struct Walk<'v, 's> {
-    below: &'s [bool],
     sites: Vec<RuleSite<'v, 's>>,
 }
 
@@ -200,7 +195,7 @@ impl<'v, 's> Walk<'v, 's> {
         is_root: bool,
         path: &Path<'_>,
     ) {
-        if value.is_null() || !self.below[rules.id.0 as usize] {
+        if value.is_null() || !rules.has_rules() {
             return;
         }
         let old = old.filter(|old| !old.is_null());
@@ -265,40 +260,4 @@ impl<'v, 's> Walk<'v, 's> {
             _ => {}
         }
     }
-}
-
-impl Definitions {
-    fn find_rules(&self) -> Vec<bool> {
-        let mut below: Vec<bool> = self.nodes.iter().map(|node| !node.rules.is_empty()).collect();
-        // Types may refer to themselves, so this repeats until nothing is added; children come before parents in most
-        // sources, which makes it two rounds.
-        loop {
-            let mut changed = false;
-            for index in 0..self.nodes.len() {
-                if !below[index] && targets(&self.nodes[index]).any(|id| below[id.0 as usize]) {
-                    below[index] = true;
-                    changed = true;
-                }
-            }
-            if !changed {
-                return below;
-            }
-        }
-    }
-}
-
-fn targets(node: &Node) -> impl Iterator<Item = NodeId> + '_ {
-    let values = match &node.values {
-        Some(MapValues::Typed(slot)) => Some(slot.node),
-        _ => None,
-    };
-    let all_of = node
-        .constraints
-        .iter()
-        .flat_map(|constraints| constraints.all_of.iter().copied());
-    let fields = node.fields.iter().map(|field| field.slot.node);
-    fields
-        .chain(values)
-        .chain(node.items.iter().map(|slot| slot.node))
-        .chain(all_of)
 }

@@ -60,12 +60,11 @@ impl Definitions {
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
             for (name, property) in properties {
                 let slot = self.structural_slot(property).map_err(|error| error.inside(name))?;
-                node.fields.push(Field {
+                node.fields.insert(Field {
                     name: name.as_str().into(),
                     slot,
                 });
             }
-            node.fields.sort_by(|left, right| left.name.cmp(&right.name));
         }
         match schema.get("additionalProperties") {
             None | Some(Value::Bool(false)) => {}

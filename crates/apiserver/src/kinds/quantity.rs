@@ -15,6 +15,9 @@ const NANO: i128 = 1_000_000_000;
 
 /// Writes all quantities of an object in their canonical form.
 pub(super) fn canonicalise(at: Cursor<'_>, value: &mut Value) {
+    if !at.has_quantities() {
+        return;
+    }
     if at.node().ty == Type::Quantity {
         let text = match &*value {
             Value::String(text) => text.clone(),

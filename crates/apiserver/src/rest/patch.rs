@@ -2,14 +2,14 @@
 
 use coppice_schema::FieldError;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Call, Reply};
 use crate::codec::{self, Parsed};
 use crate::kinds::Part;
 use crate::managed::Writer;
 use crate::status::{About, ApiError};
-use crate::tree::{meta_mut, meta_text};
+use crate::tree::{members_mut, meta_mut, meta_text, set_aside_same};
 
 /// The patches of custom resources.
 const ACCEPTED_CUSTOM: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
@@ -77,7 +77,14 @@ impl Call {
             }
         }
         self.check_patched(&object, current)?;
+        // What a patch leaves as it was stored was checked then; only the schemas of custom resources change later.
+        let unchanged = if self.served.custom {
+            Map::new()
+        } else {
+            set_aside_same(&mut object, current)
+        };
         self.check_fields(&mut object, duplicates)?;
+        members_mut(&mut object).extend(unchanged);
         Ok(object)
     }
 

@@ -37,7 +37,7 @@ pub fn read_fragment(text: &str) -> Result<Definitions, SchemaError> {
             Some(field) => reader.field(field, current.as_mut()),
             None => {
                 if let Some((id, node)) = current.take() {
-                    reader.finish(id, node);
+                    reader.set.define(id, node);
                 }
                 reader.definition(line).map(|next| current = Some(next))
             }
@@ -45,7 +45,7 @@ pub fn read_fragment(text: &str) -> Result<Definitions, SchemaError> {
         result.map_err(|error| error.inside(&format!("line {number}")))?;
     }
     if let Some((id, node)) = current {
-        reader.finish(id, node);
+        reader.set.define(id, node);
     }
     Ok(reader.set)
 }
@@ -104,11 +104,6 @@ impl<'t> Reader<'t> {
         Ok((id, node))
     }
 
-    fn finish(&mut self, id: NodeId, mut node: Node) {
-        node.fields.sort_by(|left, right| left.name.cmp(&right.name));
-        self.set.define(id, node);
-    }
-
     fn field(&mut self, line: &'t str, current: Option<&mut (NodeId, Node)>) -> Result<(), SchemaError> {
         let (_, owner) = current.ok_or_else(|| SchemaError::new("field outside a definition"))?;
         let mut words = line.split(' ');
@@ -133,7 +128,7 @@ impl<'t> Reader<'t> {
         if attributes.required {
             owner.required.push(name.into());
         }
-        owner.fields.push(Field {
+        owner.fields.insert(Field {
             name: name.into(),
             slot,
         });
