@@ -2,11 +2,13 @@
 //! a thousand readers share the machine with the server that they measure. An event is one line.
 
 use std::cell::RefCell;
-use std::io::ErrorKind;
+use std::future::poll_fn;
 use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use anyhow::{Context, bail, ensure};
-use tokio::io::AsyncWriteExt;
+use anyhow::{Context as _, anyhow, bail, ensure};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::records::Records;
@@ -84,25 +86,32 @@ impl Events {
 
     /// Waits for the socket and hands on what it has, once.
     async fn receive(&mut self, mut take: impl FnMut(&mut Lines, &[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        self.stream.readable().await?;
-        SHARED.with_borrow_mut(|buffer| {
-            let begun = self.begun.len();
-            buffer[..begun].copy_from_slice(&self.begun);
-            let read = match self.stream.try_read(&mut buffer[begun..]) {
-                Ok(0) => bail!("the connection ended"),
-                Ok(read) => read,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error.into()),
-            };
-            let (mut at, end) = (0, begun + read);
-            while let Some(opened) = self.records.open(&mut buffer[at..end])? {
-                take(&mut self.lines, opened.content)?;
-                at += opened.length;
-            }
-            self.begun.clear();
-            self.begun.extend_from_slice(&buffer[at..end]);
-            Ok(())
-        })
+        poll_fn(|context| SHARED.with_borrow_mut(|buffer| self.poll_receive(context, buffer, &mut take))).await
+    }
+
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+        take: &mut impl FnMut(&mut Lines, &[u8]) -> anyhow::Result<()>,
+    ) -> Poll<anyhow::Result<()>> {
+        let begun = self.begun.len();
+        buffer[..begun].copy_from_slice(&self.begun);
+        // Unlike `try_read`, this knows from a short read that the socket is empty and does not ask again.
+        let mut unread = ReadBuf::new(&mut buffer[begun..]);
+        ready!(Pin::new(&mut self.stream).poll_read(context, &mut unread))?;
+        let read = unread.filled().len();
+        if read == 0 {
+            return Poll::Ready(Err(anyhow!("the connection ended")));
+        }
+        let (mut at, end) = (0, begun + read);
+        while let Some(opened) = self.records.open(&mut buffer[at..end])? {
+            take(&mut self.lines, opened.content)?;
+            at += opened.length;
+        }
+        self.begun.clear();
+        self.begun.extend_from_slice(&buffer[at..end]);
+        Poll::Ready(Ok(()))
     }
 }
 

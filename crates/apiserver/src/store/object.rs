@@ -6,6 +6,7 @@
 //! parsing. Whoever wants to look inside parses again. The revision is part of the JSON but is known only at commit, so a
 //! [`Draft`] is serialised and packed without it before the lock is taken, and whoever unpacks splices the number in.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -104,7 +105,7 @@ impl Draft {
         let (json, digits_at) = serialise_around_revision(object);
         let content = Content {
             facts,
-            packed: lz4_flex::block::compress(&json).into(),
+            packed: pack(&json),
             length: json.len(),
             digits_at,
         };
@@ -183,12 +184,15 @@ impl Object {
     /// Appends the object as JSON.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         let content = &*self.content;
-        let json = lz4_flex::block::decompress(&content.packed, content.length)
+        let digits = self.revision.to_string();
+        let start = out.len();
+        out.resize(start + content.length + digits.len(), 0);
+        let json = &mut out[start..];
+        lz4_flex::block::decompress_into(&content.packed, &mut json[..content.length])
             .expect("the store only holds what it packed itself");
-        let (before, after) = json.split_at(content.digits_at);
-        out.extend_from_slice(before);
-        out.extend_from_slice(self.revision.to_string().as_bytes());
-        out.extend_from_slice(after);
+        let digits_end = content.digits_at + digits.len();
+        json.copy_within(content.digits_at..content.length, digits_end);
+        json[content.digits_at..digits_end].copy_from_slice(digits.as_bytes());
     }
 
     /// At least as many bytes as the JSON has, and hardly more.
@@ -218,6 +222,27 @@ impl Object {
             ..self.clone()
         }
     }
+}
+
+/// Compresses, in a buffer that is kept: one for each object would be much larger than what is left of it.
+fn pack(json: &[u8]) -> Box<[u8]> {
+    /// Larger buffers are not kept.
+    const LARGEST_KEPT: usize = 64 * 1024;
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        let needed = lz4_flex::block::get_maximum_output_size(json.len());
+        if buffer.len() < needed {
+            buffer.resize(needed, 0);
+        }
+        let length = lz4_flex::block::compress_into(json, buffer).expect("as large as it may need to be");
+        let packed = buffer[..length].into();
+        if buffer.len() > LARGEST_KEPT {
+            *buffer = Vec::new();
+        }
+        packed
+    })
 }
 
 /// The JSON text without the digits of `metadata.resourceVersion`, and where they belong. Type and metadata come first.
@@ -278,6 +303,18 @@ mod tests {
         assert_eq!(stored.frame("ADDED"), frame("ADDED", &stored.json()));
         expected["metadata"]["resourceVersion"] = json!("1000");
         assert_eq!(stored.restamped(1000).value(), expected);
+    }
+
+    #[test]
+    fn objects_of_any_size_come_back_as_they_were() {
+        for size in [0, 1, 10_000, 1_000_000, 100] {
+            let text: String = (0..size)
+                .map(|number| char::from(b'a' + (number % 89 % 26) as u8))
+                .collect();
+            let object = json!({"kind": "ConfigMap", "metadata": {"resourceVersion": "7"}, "data": {"text": text}});
+            let stored = Draft::new(&object, Texts::default()).stamp(Key::new("ns", "a"), 7);
+            assert!(stored.value() == object, "{size}");
+        }
     }
 
     #[test]
