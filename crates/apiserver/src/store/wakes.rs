@@ -5,7 +5,8 @@
 //! were told the one before. So a few are woken at once, and the rest in growing groups, with everything else that is ready
 //! let through between two groups. Those who come later take the whole burst together.
 //!
-//! Nobody waits for a watcher here: one that does not do anything with its wake-up holds up no other.
+//! Nobody waits for a watcher here: one that does not do anything with its wake-up holds up no other. Groups are woken by
+//! a task on the executor of the writer, which is assumed to be run on, or to be dropped, after the write.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
