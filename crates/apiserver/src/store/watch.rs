@@ -1,7 +1,7 @@
 //! Watches: readers of the history, each with its own position.
 //!
-//! A watcher buffers nothing. A commit that concerns it sets a flag and wakes it; it then takes its commits from the
-//! ring itself, as a [`Batch`] that it may share with others. A watcher that is not concerned is moved along with the
+//! A watcher buffers nothing. A commit that concerns it sets a flag and has it woken, in its turn when many are
+//! concerned ([`Wakes`]); it then takes its commits from the ring itself, as a [`Batch`] that it may share with others. A watcher that is not concerned is moved along with the
 //! commit, so only one that is truly slow falls out of the ring, and learns it as [`WatchError::Expired`]. Each watcher
 //! therefore sees exactly the committed history that its selection admits, in order, or an error, and never a gap.
 
