@@ -1,9 +1,9 @@
 //! The multi-version store: every object of every resource, one revision counter, and the recent past.
 //!
 //! Owns the order of writes. A write names the state it was decided on ([`Expect`]) and is refused when another came
-//! first, so callers read, decide without a lock, commit, and decide again on refusal. One mutex guards everything
-//! but the line of watchers still to be woken; nothing is awaited, parsed or serialised under it. The store knows neither kinds nor schemas, and never changes an
-//! object beyond its `resourceVersion`.
+//! first, so callers read, decide without a lock, commit, and decide again on refusal. One mutex guards everything but
+//! the line of watchers still to be woken; nothing is awaited, parsed or serialised under it. The store knows neither
+//! kinds nor schemas, and never changes an object beyond its `resourceVersion`.
 
 mod batch;
 mod history;
