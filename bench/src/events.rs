@@ -21,6 +21,14 @@ thread_local! {
     static SHARED: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
 }
 
+/// The server ended a watch.
+#[derive(Debug, thiserror::Error)]
+#[error("the watch ended after {after} events")]
+pub(crate) struct Ended {
+    /// How many events it had told.
+    pub(crate) after: usize,
+}
+
 /// An open watch.
 pub(crate) struct Events {
     stream: TcpStream,
@@ -147,7 +155,7 @@ impl Lines {
             if !text.is_empty() {
                 self.left = usize::from_str_radix(text, 16).with_context(|| format!("chunk size {text:?}"))?;
                 if self.left == 0 {
-                    bail!("the watch ended after {} events", self.seen);
+                    bail!(Ended { after: self.seen });
                 }
             }
             self.header.clear();

@@ -6,13 +6,16 @@
 mod alone;
 mod client;
 mod events;
+mod fan_out;
 mod load;
 mod objects;
 mod records;
 mod report;
 mod server;
 
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,7 +23,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use coppice_bench::process;
 
-use load::{Patience, Sizes};
+use load::Sizes;
 use report::{Pair, RealServer, Report};
 use server::Server;
 
@@ -36,7 +39,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(name = "control-plane")]
 struct Arguments {
     /// Rounds on each server; the table shows medians
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 7)]
     rounds: usize,
     /// Pods that are created and patched in each round
     #[arg(long, default_value_t = 2000)]
@@ -50,12 +53,11 @@ struct Arguments {
     /// Events per round for the watches (at most --pods)
     #[arg(long, default_value_t = 200)]
     events: usize,
-    /// How many events may be ahead of the slowest watch (a real server ends watches that fall further behind)
-    #[arg(long, default_value_t = 10)]
-    ahead: usize,
-    /// How many may be ahead when the embedded server, which ends no such watch, is measured once more
-    #[arg(long, default_value_t = 20)]
-    further_ahead: usize,
+    /// How many events may be ahead of the slowest watch
+    ///
+    /// Each server is measured with all of these numbers, from the least, up to the first at which it ends a watch.
+    #[arg(long, value_delimiter = ',', default_value = "10,15,20,30")]
+    ahead: Vec<NonZeroUsize>,
     /// Pods that the embedded server holds when its memory is read; 0 leaves this part out
     #[arg(long, default_value_t = 100_000)]
     held_pods: usize,
@@ -108,12 +110,17 @@ async fn measure(arguments: &Arguments) -> anyhow::Result<Report> {
         connections: arguments.connections,
         watchers: arguments.watchers,
         events: arguments.events.min(arguments.pods),
-        ahead: arguments.ahead.max(1),
-        further_ahead: arguments.further_ahead.max(1),
+        ahead: arguments
+            .ahead
+            .iter()
+            .map(|number| number.get())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect(),
     };
     progress("start to ready");
     let starts = alone::starts(arguments.starts).await?;
-    let (rounds, real) = rounds(arguments, sizes).await?;
+    let (rounds, real) = rounds(arguments, &sizes).await?;
     let memory = if arguments.held_pods == 0 {
         None
     } else {
@@ -132,7 +139,7 @@ async fn measure(arguments: &Arguments) -> anyhow::Result<Report> {
     })
 }
 
-async fn rounds(arguments: &Arguments, sizes: Sizes) -> anyhow::Result<(Vec<Pair>, Option<RealServer>)> {
+async fn rounds(arguments: &Arguments, sizes: &Sizes) -> anyhow::Result<(Vec<Pair>, Option<RealServer>)> {
     let embedded = Server::embedded()?;
     let real = if arguments.embedded_only {
         None
@@ -144,15 +151,9 @@ async fn rounds(arguments: &Arguments, sizes: Sizes) -> anyhow::Result<(Vec<Pair
     for number in 1..=arguments.rounds {
         progress(&format!("round {number} of {}", arguments.rounds));
         rounds.push(Pair {
-            embedded: load::round(&embedded, Patience::Long, sizes, number)
-                .await
-                .context("embedded")?,
+            embedded: load::round(&embedded, sizes, number).await.context("embedded")?,
             real: match &real {
-                Some((server, _)) => Some(
-                    load::round(server, Patience::Short, sizes, number)
-                        .await
-                        .context("real")?,
-                ),
+                Some((server, _)) => Some(load::round(server, sizes, number).await.context("real")?),
                 None => None,
             },
         });

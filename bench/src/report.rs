@@ -1,6 +1,7 @@
 //! The results: as JSON with every round, and as a table of medians. A ratio is the median of the ratios of the rounds,
 //! each of which ran on both servers within seconds, so that what else the machine did weighs on both.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -43,7 +44,7 @@ pub(crate) struct RealServer {
 }
 
 /// One round on both servers.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Pair {
     /// On the embedded one.
     pub(crate) embedded: Round,
@@ -51,54 +52,87 @@ pub(crate) struct Pair {
     pub(crate) real: Option<Round>,
 }
 
-/// The medians of one load.
+/// The medians of one load. A server that did not bear the load in every round has none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
-    load: &'static str,
-    embedded_per_second: f64,
+    load: String,
+    embedded_per_second: Option<f64>,
     real_per_second: Option<f64>,
     throughput_ratio: Option<f64>,
-    embedded_cpu_micros: f64,
+    embedded_cpu_micros: Option<f64>,
     real_cpu_micros: Option<f64>,
     server_cpu_ratio: Option<f64>,
-    client_cpu_micros: f64,
+    client_cpu_micros: Option<f64>,
 }
-
-type Load = (&'static str, fn(&Round) -> Measured);
-
-const LOADS: [Load; 4] = [
-    ("pod creates", |round| round.creates),
-    ("pod status patches", |round| round.patches),
-    ("deliveries to watchers", |round| round.fan_out),
-    ("deliveries, each at best", |round| {
-        round.further_fan_out.unwrap_or(round.fan_out)
-    }),
-];
 
 /// The medians of all loads.
 pub(crate) fn summarise(rounds: &[Pair]) -> Vec<Row> {
-    let row = |(load, of): &Load| {
-        let over = |value: &dyn Fn(&Pair) -> Option<f64>| median(rounds.iter().filter_map(value).collect());
-        let embedded = |value: fn(&Measured) -> f64| over(&|pair| Some(value(&of(&pair.embedded))));
-        let real = |value: fn(&Measured) -> f64| over(&|pair| pair.real.as_ref().map(|round| value(&of(round))));
-        let ratio = |value: fn(&Measured, &Measured) -> f64| {
-            over(&|pair| {
-                let real = pair.real.as_ref()?;
-                Some(value(&of(&pair.embedded), &of(real)))
-            })
-        };
-        Row {
-            load,
-            embedded_per_second: embedded(Measured::per_second).unwrap_or_default(),
-            real_per_second: real(Measured::per_second),
-            throughput_ratio: ratio(|embedded, real| embedded.per_second() / real.per_second()),
-            embedded_cpu_micros: embedded(Measured::server_micros).unwrap_or_default(),
-            real_cpu_micros: real(Measured::server_micros),
-            server_cpu_ratio: ratio(|embedded, real| real.server_micros() / embedded.server_micros()),
-            client_cpu_micros: embedded(Measured::client_micros).unwrap_or_default(),
-        }
+    let embedded: Vec<&Round> = rounds.iter().map(|pair| &pair.embedded).collect();
+    let real: Vec<&Round> = rounds.iter().filter_map(|pair| pair.real.as_ref()).collect();
+    let both = |load: &str, of: &dyn Fn(&Round) -> Option<Measured>| {
+        row(load.to_owned(), &measured(&embedded, of), &measured(&real, of))
     };
-    LOADS.iter().map(row).collect()
+    let mut rows = vec![
+        both("pod creates", &|round| Some(round.creates)),
+        both("pod status patches", &|round| Some(round.patches)),
+    ];
+    let fan_outs = embedded.iter().chain(&real).flat_map(|round| &round.fan_out);
+    let levels: BTreeSet<usize> = fan_outs.map(|fan_out| fan_out.ahead).collect();
+    for ahead in &levels {
+        rows.push(both(&format!("deliveries, {ahead} ahead"), &|round| {
+            delivered(round, *ahead)
+        }));
+    }
+    let ((embedded_ahead, embedded), (real_ahead, real)) = (best(&embedded, &levels), best(&real, &levels));
+    let number = |ahead: Option<usize>| ahead.map_or_else(|| "-".to_owned(), |ahead| ahead.to_string());
+    let load = format!(
+        "deliveries at best ({} / {})",
+        number(embedded_ahead),
+        number(real_ahead)
+    );
+    rows.push(row(load, &embedded, &real));
+    rows
+}
+
+/// A load in every round; nothing if the server did not bear it in one of them.
+fn measured(rounds: &[&Round], of: &dyn Fn(&Round) -> Option<Measured>) -> Vec<Measured> {
+    let all: Option<Vec<Measured>> = rounds.iter().map(|round| of(round)).collect();
+    all.unwrap_or_default()
+}
+
+fn delivered(round: &Round, ahead: usize) -> Option<Measured> {
+    round.fan_out.iter().find(|fan_out| fan_out.ahead == ahead)?.measured
+}
+
+/// The number of events ahead with which a server delivered most, and what it did with it.
+fn best(rounds: &[&Round], levels: &BTreeSet<usize>) -> (Option<usize>, Vec<Measured>) {
+    let per_second = |all: &[Measured]| median(all.iter().map(Measured::per_second).collect());
+    let of = |ahead: usize| measured(rounds, &|round| delivered(round, ahead));
+    let rated = levels
+        .iter()
+        .filter_map(|ahead| Some((*ahead, per_second(&of(*ahead))?)));
+    let best = rated
+        .max_by(|(_, one), (_, other)| one.total_cmp(other))
+        .map(|(ahead, _)| ahead);
+    (best, best.map(of).unwrap_or_default())
+}
+
+fn row(load: String, embedded: &[Measured], real: &[Measured]) -> Row {
+    let middle = |all: &[Measured], value: fn(&Measured) -> f64| median(all.iter().map(value).collect());
+    let ratio = |value: fn(&Measured, &Measured) -> f64| {
+        let pairs = embedded.iter().zip(real);
+        median(pairs.map(|(embedded, real)| value(embedded, real)).collect())
+    };
+    Row {
+        load,
+        embedded_per_second: middle(embedded, Measured::per_second),
+        real_per_second: middle(real, Measured::per_second),
+        throughput_ratio: ratio(|embedded, real| embedded.per_second() / real.per_second()),
+        embedded_cpu_micros: middle(embedded, Measured::server_micros),
+        real_cpu_micros: middle(real, Measured::server_micros),
+        server_cpu_ratio: ratio(|embedded, real| real.server_micros() / embedded.server_micros()),
+        client_cpu_micros: middle(embedded, Measured::client_micros),
+    }
 }
 
 /// The middle value; of an even number of values the lower of the two.
@@ -127,31 +161,37 @@ impl Report {
             watchers,
             events,
             ahead,
-            further_ahead,
-        } = self.sizes;
+        } = &self.sizes;
         let _ = writeln!(
             text,
             "load:    {} rounds of {pods} creates and {pods} patches over {connections} connections, then {events} \
-             events to {watchers} watchers, at most {ahead} ahead of the slowest (embedded at best: {further_ahead})\n",
-            self.rounds.len()
+             events to {watchers} watchers, at most {} of them ahead of the slowest\n",
+            self.rounds.len(),
+            ahead.iter().map(usize::to_string).collect::<Vec<_>>().join(", then ")
         );
         let _ = writeln!(
             text,
-            "{:26}{:>11} {:>11} {:>8}   {:>11} {:>11} {:>8}   {:>11}",
+            "{:30}{:>11} {:>11} {:>8}   {:>11} {:>11} {:>8}   {:>11}",
             "median of rounds", "embedded/s", "real/s", "ratio", "CPU us", "real CPU us", "ratio", "client us"
         );
         for row in &self.summary {
             let _ = writeln!(
                 text,
-                "{:26}{:>11.0} {:>11} {:>8}   {:>11.1} {:>11} {:>8}   {:>11.1}",
+                "{:30}{:>11} {:>11} {:>8}   {:>11} {:>11} {:>8}   {:>11}",
                 row.load,
-                row.embedded_per_second,
+                shown(row.embedded_per_second, 0),
                 shown(row.real_per_second, 0),
                 shown(row.throughput_ratio, 1),
-                row.embedded_cpu_micros,
+                shown(row.embedded_cpu_micros, 1),
                 shown(row.real_cpu_micros, 1),
                 shown(row.server_cpu_ratio, 1),
-                row.client_cpu_micros,
+                shown(row.client_cpu_micros, 1),
+            );
+        }
+        for (ahead, after) in self.ended() {
+            let _ = writeln!(
+                text,
+                "with {ahead} ahead the real server ended a watch after {after} events"
             );
         }
         if let Some(memory) = &self.memory {
@@ -185,6 +225,15 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Where the real server ended watches, round by round.
+    fn ended(&self) -> impl Iterator<Item = (usize, usize)> {
+        let real = self.rounds.iter().filter_map(|pair| pair.real.as_ref());
+        real.flat_map(|round| &round.fan_out)
+            .filter_map(|fan_out| Some((fan_out.ahead, fan_out.ended_after?)))
+    }
+}
+
 fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
@@ -192,19 +241,30 @@ fn shown(value: Option<f64>, digits: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fan_out::FanOut;
 
-    fn round(seconds: f64) -> Round {
-        let measured = Measured {
+    fn measured(seconds: f64) -> Measured {
+        Measured {
             count: 1000,
             seconds,
             server_cpu_seconds: seconds,
             client_cpu_seconds: seconds / 2.0,
-        };
+        }
+    }
+
+    fn round(seconds: f64) -> Round {
         Round {
-            creates: measured,
-            patches: measured,
-            fan_out: measured,
-            further_fan_out: None,
+            creates: measured(seconds),
+            patches: measured(seconds),
+            fan_out: vec![fan_out(10, Some(seconds))],
+        }
+    }
+
+    fn fan_out(ahead: usize, seconds: Option<f64>) -> FanOut {
+        FanOut {
+            ahead,
+            measured: seconds.map(measured),
+            ended_after: seconds.is_none().then_some(7),
         }
     }
 
@@ -218,8 +278,8 @@ mod tests {
         let rows = summarise(&pairs);
         assert_eq!(rows[0].throughput_ratio, Some(10.0));
         assert_eq!(rows[0].server_cpu_ratio, Some(10.0));
-        assert_eq!(rows[0].embedded_per_second, 500.0);
-        assert_eq!(rows[0].client_cpu_micros, 1000.0);
+        assert_eq!(rows[0].embedded_per_second, Some(500.0));
+        assert_eq!(rows[0].client_cpu_micros, Some(1000.0));
     }
 
     #[test]
@@ -229,20 +289,44 @@ mod tests {
             real: None,
         }]);
         assert_eq!(rows[2].throughput_ratio, None);
-        assert_eq!(rows[2].embedded_per_second, 1000.0);
+        assert_eq!(rows[2].embedded_per_second, Some(1000.0));
     }
 
     #[test]
-    fn a_server_that_bears_more_is_compared_at_its_best() {
-        let mut pair = Pair {
-            embedded: round(4.0),
-            real: Some(round(12.0)),
+    fn each_server_is_compared_at_the_best_that_it_bears_in_every_round() {
+        let pair = |real_twenty| {
+            let (mut embedded, mut real) = (round(4.0), round(12.0));
+            embedded
+                .fan_out
+                .extend([fan_out(20, Some(2.0)), fan_out(30, Some(3.0))]);
+            real.fan_out.push(fan_out(20, real_twenty));
+            Pair {
+                embedded,
+                real: Some(real),
+            }
         };
-        pair.embedded.further_fan_out = Some(round(3.0).fan_out);
-        let rows = summarise(&[pair]);
+        let loads = |rows: &[Row]| -> Vec<(String, Option<f64>)> {
+            let deliveries = rows.iter().skip(2);
+            deliveries.map(|row| (row.load.clone(), row.throughput_ratio)).collect()
+        };
+        let expected = |rows: [(&str, Option<f64>); 4]| rows.map(|(load, ratio)| (load.to_owned(), ratio)).to_vec();
         assert_eq!(
-            (rows[2].throughput_ratio, rows[3].throughput_ratio),
-            (Some(3.0), Some(4.0))
+            loads(&summarise(&[pair(Some(8.0)), pair(Some(8.0))])),
+            expected([
+                ("deliveries, 10 ahead", Some(3.0)),
+                ("deliveries, 20 ahead", Some(4.0)),
+                ("deliveries, 30 ahead", None),
+                ("deliveries at best (20 / 20)", Some(4.0)),
+            ])
+        );
+        assert_eq!(
+            loads(&summarise(&[pair(Some(8.0)), pair(None)])),
+            expected([
+                ("deliveries, 10 ahead", Some(3.0)),
+                ("deliveries, 20 ahead", None),
+                ("deliveries, 30 ahead", None),
+                ("deliveries at best (20 / 10)", Some(6.0)),
+            ])
         );
     }
 
