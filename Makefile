@@ -25,7 +25,7 @@ bench: toolchain ## the measured claims, each beside a floor in the same run
 	$(CARGO) bench --locked -p coppice-placement --bench decision
 	$(CARGO) build --locked --profile bench -p coppice-bench -p coppice --bins
 	export KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)"; \
-	for program in scheduling control-plane workload; do "$(or $(CARGO_TARGET_DIR),target)/release/$$program"; done
+	for program in scheduling control-plane workload; do "$(or $(CARGO_TARGET_DIR),target)/release/$$program" || exit 1; done
 
 lint: toolchain ## formatting, clippy with warnings as errors, the direction of dependencies
 	$(CARGO) fmt --all --check
