@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::model::{Kind, Target};
 use super::objects::Snapshot;
 use super::what_if;
+use crate::view::API_VERSION;
 
 /// The scheduler whose answers these are.
 const OURS: &str = "coppice";
@@ -21,8 +22,10 @@ const OURS: &str = "coppice";
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
-    pub(super) schema_version: &'static str,
-    pub(super) kind: Kind,
+    api_version: &'static str,
+    kind: &'static str,
+    /// The kind of the object that was asked about.
+    pub(super) object_kind: Kind,
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) gangs: Vec<GangReport>,
@@ -99,8 +102,9 @@ pub(super) fn explain(snapshot: &Snapshot, target: &Target, changes: &[String]) 
         gangs.push(gang(snapshot, &mut model, id, changes)?);
     }
     Ok(Report {
-        schema_version: "coppice.dev/explain/v1",
-        kind,
+        api_version: API_VERSION,
+        kind: "ExplainView",
+        object_kind: kind,
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
         gangs,
