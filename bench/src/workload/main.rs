@@ -86,9 +86,9 @@ pub(crate) struct Arguments {
     /// Where the results are written as JSON
     #[arg(long, default_value = "bench/results/workload.json")]
     output: PathBuf,
-    /// Where the plot is written as SVG
-    #[arg(long, default_value = "bench/results/workload.svg")]
-    plot: PathBuf,
+    /// Where the plot is written as SVG; beside the results when not given
+    #[arg(long)]
+    plot: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -173,7 +173,9 @@ fn choice(arguments: &Arguments) -> anyhow::Result<Choice> {
 fn write_results(arguments: &Arguments, report: &Report) -> anyhow::Result<()> {
     let mut json = serde_json::to_string(report)?;
     json.push('\n');
-    for (file, text) in [(&arguments.output, json), (&arguments.plot, plot::svg(report))] {
+    let beside = arguments.output.with_extension("svg");
+    let plot = arguments.plot.as_ref().unwrap_or(&beside);
+    for (file, text) in [(&arguments.output, json), (plot, plot::svg(report))] {
         if let Some(directory) = file.parent() {
             std::fs::create_dir_all(directory)?;
         }

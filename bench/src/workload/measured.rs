@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::observe::Times;
 use crate::plane::Plane;
@@ -15,15 +15,15 @@ use coppice_bench::process;
 const POINTS: usize = 51;
 
 /// One phase of one round.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Measured {
     /// What happened in it.
     pub(crate) phase: String,
     /// Seconds from the beginning to each milestone.
-    pub(crate) milestones: BTreeMap<&'static str, f64>,
+    pub(crate) milestones: BTreeMap<String, f64>,
     /// For each event that pods go through: the seconds after which 0 %, 2 %, ... 100 % of them had.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) curves: BTreeMap<&'static str, Vec<f64>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) curves: BTreeMap<String, Vec<f64>>,
     /// Processor seconds of the operator, or of the floor client.
     pub(crate) cpu_seconds: f64,
     /// The most memory it ever had in use until the end of the phase.
@@ -101,9 +101,9 @@ impl Phase {
             milestones: self
                 .milestones
                 .into_iter()
-                .map(|(name, time)| (name, rounded(time)))
+                .map(|(name, time)| (name.to_owned(), rounded(time)))
                 .collect(),
-            curves: curves.map(|(name, times)| (name, curve(times))).collect(),
+            curves: curves.map(|(name, times)| (name.to_owned(), curve(times))).collect(),
             cpu_seconds: rounded(after.own - self.before.own),
             peak_rss_bytes: process::memory(own, "VmHWM")?,
             api_server_cpu_seconds: rounded(after.api_server - self.before.api_server),

@@ -12,7 +12,7 @@ use coppice_harness::control_plane::{ControlPlane, Options as ControlPlaneOption
 use coppice_runtime::layers::{self, Limits};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::requests::DRIVER;
 
@@ -20,7 +20,7 @@ const POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omi
  "rules": [{"level": "None", "nonResourceURLs": ["*"]}, {"level": "Metadata"}]}"#;
 
 /// Which control plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     /// A real kube-apiserver with etcd.

@@ -161,7 +161,26 @@ fn step(end: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    /// COPPICE_BLESS=1 draws it anew.
+    #[test]
+    fn the_picture_in_the_repository_shows_the_results_in_the_repository() {
+        let results = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/results/workload.json"));
+        let report: Report = serde_json::from_str(&std::fs::read_to_string(results).unwrap()).unwrap();
+        let (picture, drawn) = (results.with_extension("svg"), svg(&report));
+        if std::env::var_os("COPPICE_BLESS").is_some() {
+            std::fs::write(&picture, &drawn).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(&picture).unwrap() == drawn,
+            "{} is not drawn from {}: COPPICE_BLESS=1 draws it anew",
+            picture.display(),
+            results.display()
+        );
+    }
 
     #[test]
     fn ticks_are_round_and_few() {

@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::measured::{Measured, median, rounded};
 use crate::plane::Kind;
 use crate::shapes::Shape;
 
 /// Everything that was measured.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Report {
     /// Where it ran.
     pub(crate) machine: String,
@@ -29,7 +29,7 @@ pub(crate) struct Report {
 }
 
 /// One workload on one control plane.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Workload {
     /// Its name.
     pub(crate) name: String,
@@ -56,7 +56,7 @@ pub(crate) struct Workload {
 }
 
 /// One round.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Round {
     /// From nothing to available.
     pub(crate) apply: Measured,

@@ -20,7 +20,7 @@ pub(crate) enum Who {
 }
 
 /// A number of equal requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Count {
     verb: String,
     resource: String,

@@ -1,13 +1,13 @@
 //! The workloads as manifests: one `PodCliqueSet` each, in two shapes. Pure.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The name of the set, in a namespace of its own for each round.
 pub(crate) const SET: &str = "scale";
 
 /// What one replica of a set consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Shape {
     /// A mixture-of-experts server: one clique of two pods that need each other.
