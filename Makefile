@@ -22,7 +22,8 @@ e2e: toolchain ## the scenarios against a real kube-apiserver and etcd (KUBEBUIL
 
 bench: toolchain ## the measured claims, each beside a floor in the same run
 	$(CARGO) bench --locked -p coppice-api --bench canonical_identity
-	$(CARGO) bench --locked -p coppice-placement --bench decision
+	$(CARGO) bench --locked -p coppice-placement --bench decision > bench/results/decision.txt
+	cat bench/results/decision.txt
 	$(CARGO) build --locked --profile bench -p coppice-bench -p coppice --bins
 	export KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)"; \
 	for program in scheduling control-plane workload; do "$(or $(CARGO_TARGET_DIR),target)/release/$$program" || exit 1; done
