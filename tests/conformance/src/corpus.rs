@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Requests that belong together, in order.
@@ -21,36 +21,47 @@ pub struct Case {
 }
 
 /// One request.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// Method and path, such as `GET /api/v1/namespaces/$NS/pods`.
     #[serde(rename = "do")]
     pub request: String,
     /// A body, sent as JSON.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
     /// A body sent as it is written, in place of `body`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
     /// A body of these bytes, in base64, in place of `body`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     /// A body of this many bytes of valid JSON, in place of `body`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oversize: Option<usize>,
     /// Headers besides the defaults (`accept: application/json`, and the content type of the body).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// The name under which the answer is kept for later steps.
-    #[serde(default, rename = "as")]
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub keep: Option<String>,
     /// For a watch: how many events to read before closing it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<usize>,
+    /// For a watch: it is closed after an event of an object with this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
     /// The answer is not compared: the step only prepares something.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub silent: bool,
+    /// The request is not sent when an earlier answer lacks what it takes from there; else that is an error of the corpus.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub optional: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A difference that is known and meant.
@@ -61,6 +72,9 @@ pub struct AllowedDifference {
     pub case: String,
     /// The path of the difference; `*` stands for one segment, `**` at the end for all below.
     pub path: String,
+    /// Only where what the real server has there contains this.
+    #[serde(default)]
+    pub real: Option<String>,
     /// Why it is meant.
     pub reason: String,
 }

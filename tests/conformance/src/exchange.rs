@@ -28,6 +28,29 @@ pub struct Answer {
     pub body: Value,
 }
 
+impl Answer {
+    fn not_sent(step: &Step) -> Self {
+        Self {
+            request: step.request.clone(),
+            status: 0,
+            headers: BTreeMap::new(),
+            body: Value::String("not sent: an earlier answer lacks what it needs".to_owned()),
+        }
+    }
+}
+
+/// An earlier answer lacks what a request takes from it.
+#[derive(Debug)]
+struct Absent(String);
+
+impl std::error::Error for Absent {}
+
+impl std::fmt::Display for Absent {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
 /// Headers that are compared. The rest differs between any two servers (dates, audit ids, lengths).
 const COMPARED_HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
 
@@ -65,6 +88,37 @@ pub async fn run(client: &Client, case: &Case) -> Result<Vec<Answer>> {
 }
 
 async fn send(client: &Client, step: &Step, kept: &BTreeMap<String, Value>) -> Result<Answer> {
+    let request = match request(step, kept) {
+        Err(error) if step.optional && error.is::<Absent>() => return Ok(Answer::not_sent(step)),
+        request => request?,
+    };
+    let response = client.send(request).await?;
+    let status = response.status().as_u16();
+    let headers = COMPARED_HEADERS
+        .iter()
+        .filter_map(|name| {
+            Some((
+                (*name).to_owned(),
+                response.headers().get(*name)?.to_str().ok()?.to_owned(),
+            ))
+        })
+        .collect();
+    let body = match step.events {
+        Some(count) if status == 200 => {
+            let until = step.until.as_ref().map(|name| fill(name, kept)).transpose()?;
+            Value::Array(watch_events(response.into_body(), count, until.as_deref()).await?)
+        }
+        _ => parse(&response.into_body().collect().await?.to_bytes()),
+    };
+    Ok(Answer {
+        request: step.request.clone(),
+        status,
+        headers,
+        body,
+    })
+}
+
+fn request(step: &Step, kept: &BTreeMap<String, Value>) -> Result<Request<Body>> {
     let (method, path) = step
         .request
         .split_once(' ')
@@ -92,39 +146,21 @@ async fn send(client: &Client, step: &Step, kept: &BTreeMap<String, Value>) -> R
     for (name, value) in &headers {
         request = request.header(name, fill(value, kept)?);
     }
-    let response = client.send(request.body(Body::from(body.unwrap_or_default()))?).await?;
-    let status = response.status().as_u16();
-    let headers = COMPARED_HEADERS
-        .iter()
-        .filter_map(|name| {
-            Some((
-                (*name).to_owned(),
-                response.headers().get(*name)?.to_str().ok()?.to_owned(),
-            ))
-        })
-        .collect();
-    let body = match step.events {
-        Some(count) if status == 200 => Value::Array(watch_events(response.into_body(), count).await?),
-        _ => parse(&response.into_body().collect().await?.to_bytes()),
-    };
-    Ok(Answer {
-        request: step.request.clone(),
-        status,
-        headers,
-        body,
-    })
+    Ok(request.body(Body::from(body.unwrap_or_default()))?)
 }
 
 fn parse(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Reads events until there are as many as asked for, or the server closes the stream.
-async fn watch_events(body: Body, count: usize) -> Result<Vec<Value>> {
+/// Reads events until there are as many as asked for, there is one of the object that is to be the last, or the server closes
+/// the stream.
+async fn watch_events(body: Body, count: usize, until: Option<&str>) -> Result<Vec<Value>> {
     let mut stream = BodyStream::new(body);
     let mut buffer: Vec<u8> = Vec::new();
     let mut events = Vec::new();
-    while events.len() < count {
+    let last = |event: &Value| until.is_some() && event["object"]["metadata"]["name"].as_str() == until;
+    while events.len() < count && !events.last().is_some_and(last) {
         let Some(frame) = stream.next().await else { break };
         if let Ok(data) = frame?.into_data() {
             buffer.extend_from_slice(&data);
@@ -173,13 +209,13 @@ fn fill(text: &str, kept: &BTreeMap<String, Value>) -> Result<String> {
         let name = parts.next().unwrap_or_default();
         let mut value = kept
             .get(name)
-            .with_context(|| format!("no earlier step is kept as '{name}'"))?;
+            .ok_or_else(|| Absent(format!("no earlier step is kept as '{name}'")))?;
         for part in parts {
             let next = match part.parse::<usize>() {
                 Ok(index) if value.is_array() => value.get(index),
                 _ => value.get(part),
             };
-            value = next.with_context(|| format!("'{reference}': the kept answer has no '{part}': {value}"))?;
+            value = next.ok_or_else(|| Absent(format!("'{reference}': the kept answer has no '{part}': {value}")))?;
         }
         match value {
             Value::String(text) => filled.push_str(text),
