@@ -87,7 +87,9 @@ impl Writer {
     /// Records the writer of a new object.
     pub(crate) fn on_create(&self, call: &Call, object: &mut Value) {
         if matches!(self.mode, Mode::Update) {
-            let empty = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {}});
+            // What is there without anybody writing it belongs to nobody.
+            let mut empty = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {}});
+            call.served.rules.form(&mut empty);
             *object = apply::update(&self.write(call), &empty, std::mem::take(object));
         }
     }
@@ -107,13 +109,15 @@ impl Writer {
     }
 
     /// The object that an apply starts from when there is none.
-    pub(crate) fn blank(config: &Value) -> Value {
+    pub(crate) fn blank(call: &Call, config: &Value) -> Value {
         let mut metadata = json!({"name": meta_text(config, "name")});
         let namespace = meta_text(config, "namespace");
         if !namespace.is_empty() {
             metadata["namespace"] = json!(namespace);
         }
-        json!({"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": metadata})
+        let mut blank = json!({"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": metadata});
+        call.served.rules.form(&mut blank);
+        blank
     }
 }
 

@@ -283,6 +283,13 @@ impl ApiError {
         self
     }
 
+    /// Puts something in front of the message.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: &str) -> Self {
+        self.message.insert_str(0, prefix);
+        self
+    }
+
     /// Adds the UID of the object the error is about.
     #[must_use]
     pub fn with_uid(mut self, uid: &str) -> Self {

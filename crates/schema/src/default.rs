@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::{Cursor, Slot, SlotDefault, Type};
+use crate::model::{Cursor, Slot, SlotDefault};
 
 /// Removes nulls from fields that are not nullable and have no default. Run it before [`apply_defaults`].
 pub fn drop_nulls(at: Cursor<'_>, value: &mut Value) {
@@ -101,37 +101,6 @@ fn keeps_null(at: Cursor<'_>, slot: &Slot) -> bool {
     at.at(slot).node().nullable
 }
 
-/// Brings an object of a built-in type into the form it is stored in: without nulls, and without empty optional lists and
-/// maps, which mean the same as absent ones. Empty structs stay: they may mean something else than absent ones.
-pub fn drop_empty(at: Cursor<'_>, value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            let node = at.node();
-            map.retain(|name, child| {
-                let Some(slot) = at.field_slot(name) else { return true };
-                let target = at.at(slot);
-                drop_empty(target, child);
-                let is_declared = node.field(name).is_some();
-                let is_empty = match child {
-                    Value::Null => return !is_declared,
-                    Value::Array(list) => list.is_empty() && target.node().ty == Type::Array,
-                    Value::Object(map) => map.is_empty() && target.node().values.is_some(),
-                    _ => false,
-                };
-                !(is_empty && is_declared && !node.requires(name))
-            });
-        }
-        Value::Array(list) => {
-            if let Some(items) = at.items() {
-                for element in list {
-                    drop_empty(items, element);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -144,28 +113,6 @@ mod tests {
         kubernetes()
             .kind(&GroupVersionKind::new("", "v1", "Pod"))
             .expect("a built-in kind")
-    }
-
-    #[test]
-    fn empty_lists_and_maps_go_and_empty_structs_stay() {
-        let mut value = json!({
-            "metadata": {"labels": {}, "annotations": {"a": ""}, "finalizers": []},
-            "spec": {
-                "containers": [], "securityContext": {}, "nodeName": null, "volumes": [{"name": "v", "emptyDir": {}}],
-                "tolerations": [{}]
-            }
-        });
-        drop_empty(pod(), &mut value);
-        assert_eq!(
-            value,
-            json!({
-                "metadata": {"annotations": {"a": ""}},
-                "spec": {
-                    "containers": [], "securityContext": {}, "volumes": [{"name": "v", "emptyDir": {}}],
-                    "tolerations": [{}]
-                }
-            })
-        );
     }
 
     #[test]

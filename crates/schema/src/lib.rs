@@ -34,7 +34,7 @@ pub mod validate;
 pub use assets::{kubernetes, pod_template};
 pub use constraints::{Constraints, Pattern, Rule};
 pub use decode::{decode, type_mismatch};
-pub use default::{apply_defaults, drop_empty, drop_nulls};
+pub use default::{apply_defaults, drop_nulls};
 pub use errors::{ErrorKind, FieldError, aggregate};
 pub use fields::Fields;
 pub use model::{

@@ -182,7 +182,7 @@ fn fill_value(value: &Value, kept: &BTreeMap<String, Value>) -> Result<Value> {
         Value::Array(items) => Value::Array(items.iter().map(|item| fill_value(item, kept)).collect::<Result<_>>()?),
         Value::Object(map) => Value::Object(
             map.iter()
-                .map(|(key, item)| Ok((key.clone(), fill_value(item, kept)?)))
+                .map(|(key, item)| Ok((fill(key, kept)?, fill_value(item, kept)?)))
                 .collect::<Result<_>>()?,
         ),
         other => other.clone(),

@@ -87,8 +87,10 @@ struct Servers {
 impl Servers {
     /// What differs and may not.
     async fn differences(&mut self, case: &Case) -> Vec<compare::Difference> {
-        let real = normalise::normalise(&exchange::run(&self.real, case).await.unwrap());
-        let embedded = normalise::normalise(&exchange::run(&self.embedded, case).await.unwrap());
+        let answers = tokio::join!(exchange::run(&self.real, case), exchange::run(&self.embedded, case));
+        let mut real = normalise::normalise(&answers.0.unwrap());
+        let mut embedded = normalise::normalise(&answers.1.unwrap());
+        compare::level_refusals(&mut real, &mut embedded);
         let found = compare::compare("generated", &real, &embedded);
         let (refused, used) = compare::judge(found, &self.allowed);
         self.used.extend(used);

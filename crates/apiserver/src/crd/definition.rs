@@ -4,6 +4,7 @@ use coppice_schema::{Cursor, Definitions, FieldError};
 use serde_json::{Value, json};
 
 use super::CLEANUP_FINALIZER;
+use crate::go_form::bring_metadata;
 use crate::kinds::{Kind, Part, Plain, World};
 use crate::tree::{meta_text, object_mut};
 
@@ -49,7 +50,12 @@ impl Kind for Definition {
         self.0.strategic_merge(object, patch)
     }
 
+    fn form(&self, object: &mut Value) {
+        object.as_object_mut().map(bring_metadata);
+    }
+
     fn default(&self, object: &mut Value) {
+        self.form(object);
         let spec = object_mut(object, "spec");
         spec.entry("conversion").or_insert(json!({"strategy": "None"}));
         let mut spec = Value::Object(std::mem::take(spec));

@@ -7,6 +7,7 @@ use coppice_schema::{
 use serde_json::Value;
 
 use super::cel::Programs;
+use crate::go_form::bring_metadata;
 use crate::kinds::{Column, Kind, Part, ScalePaths, World};
 
 /// The rules of one version.
@@ -92,7 +93,12 @@ impl Kind for CustomKind {
         prune(self.cursor(), object, Root::Object)
     }
 
+    fn form(&self, object: &mut Value) {
+        object.as_object_mut().map(bring_metadata);
+    }
+
     fn default(&self, object: &mut Value) {
+        self.form(object);
         drop_nulls(self.cursor(), object);
         apply_defaults(self.cursor(), object);
     }

@@ -4,6 +4,10 @@ use coppice_schema::{
     Cursor, FieldError, GroupVersionKind, Root, apply_defaults, drop_nulls, kubernetes, prune, strategic_merge,
 };
 use serde_json::{Value, json};
+use std::sync::OnceLock;
+
+use crate::go_form::Form;
+use crate::registry::join_api_version;
 
 use super::{Kind, NameRule, Part, ScalePaths, World, decoding, defaults, quantity, service_ip, validation};
 
@@ -11,6 +15,8 @@ use super::{Kind, NameRule, Part, ScalePaths, World, decoding, defaults, quantit
 pub(crate) struct Plain {
     kind: String,
     schema: GroupVersionKind,
+    /// Found when the first object is written: finding it is not free, and most kinds are never used.
+    form: OnceLock<Form>,
     status: bool,
     generation: bool,
 }
@@ -21,6 +27,7 @@ impl Plain {
         Self {
             kind: kind.to_owned(),
             schema,
+            form: OnceLock::new(),
             status: has_status(kind),
             generation: has_generation(kind),
         }
@@ -84,6 +91,11 @@ impl Plain {
     pub(super) fn cursor(&self) -> Option<Cursor<'static>> {
         kubernetes().kind(&self.schema)
     }
+
+    fn go_form(&self) -> Form {
+        let find = || Form::of(&join_api_version(&self.schema.group, &self.schema.version), &self.kind);
+        *self.form.get_or_init(find)
+    }
 }
 
 impl Kind for Plain {
@@ -91,7 +103,12 @@ impl Kind for Plain {
         self.cursor()
     }
 
+    fn form(&self, object: &mut Value) {
+        self.go_form().bring(object);
+    }
+
     fn default(&self, object: &mut Value) {
+        self.form(object);
         if let Some(at) = self.cursor() {
             apply_defaults(at, object);
             quantity::canonicalise(at, object);
@@ -175,7 +192,10 @@ impl Kind for Plain {
     fn check_types(&self, object: &mut Value) -> Result<(), String> {
         let Some(at) = self.cursor() else { return Ok(()) };
         drop_nulls(at, object);
-        decoding::first_problem(at, &self.kind, object).map_or(Ok(()), Err)
+        let problem = decoding::first_problem(at, &self.kind, object);
+        problem
+            .or_else(|| self.go_form().time_problem(object))
+            .map_or(Ok(()), Err)
     }
 
     fn has_status(&self) -> bool {

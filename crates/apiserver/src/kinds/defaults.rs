@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::decoding::rewrite_base64;
 use super::pod_defaults::default_pod_spec;
+use super::{node, role};
 use crate::tree::{meta, object_mut};
 
 /// Fills in what an object of a built-in kind leaves out, beyond what its schema says.
@@ -12,11 +13,11 @@ pub(super) fn fill(group: &str, kind: &str, object: &mut Value) {
         ("", "Service") => service(object),
         ("", "Secret") => secret(object),
         ("", "ConfigMap") => rewrite_base64(object, "binaryData"),
-        ("", "Node") => node(object),
+        ("", "Node") => node::fill(object),
         ("", "Namespace") => namespace_label(object),
         ("apps" | "batch", _) | ("", "ReplicationController" | "PodTemplate") => workload(kind, object),
         ("autoscaling", _) => autoscaler(object),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => binding(object),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role::fill_binding(object),
         ("admissionregistration.k8s.io", _) => webhooks(kind, object),
         ("scheduling.k8s.io", _) => set(object, "preemptionPolicy", json!("PreemptLowerPriority")),
         ("resource.k8s.io", "ResourceClaim") => claim(object.pointer_mut("/spec")),
@@ -86,64 +87,6 @@ fn secret(object: &mut Value) {
         let encoded = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default());
         object_mut(object, "data").insert(key.clone(), json!(encoded));
     }
-}
-
-fn node(object: &mut Value) {
-    let status = object_mut(object, "status");
-    let mut value = Value::Object(std::mem::take(status));
-    if let (Some(capacity), None) = (value.get("capacity").cloned(), value.get("allocatable")) {
-        value["allocatable"] = capacity;
-    }
-    set(&mut value, "daemonEndpoints", json!({"kubeletEndpoint": {"Port": 0}}));
-    set(&mut value, "nodeInfo", json!({}));
-    for name in NODE_INFO {
-        if value["nodeInfo"].get(name).is_none() {
-            value["nodeInfo"][name] = json!("");
-        }
-    }
-    object["status"] = value;
-}
-
-/// What nodes say about themselves; empty until they do.
-const NODE_INFO: [&str; 10] = [
-    "architecture",
-    "bootID",
-    "containerRuntimeVersion",
-    "kernelVersion",
-    "kubeProxyVersion",
-    "kubeletVersion",
-    "machineID",
-    "operatingSystem",
-    "osImage",
-    "systemUUID",
-];
-
-/// A new node is not ready, and repels pods until someone has seen that it is.
-fn new_node(object: &mut Value) {
-    let spec = spec(object);
-    let taints = spec.entry("taints").or_insert(json!([]));
-    let Some(taints) = taints.as_array_mut() else { return };
-    if !taints
-        .iter()
-        .any(|taint| taint["key"] == "node.kubernetes.io/not-ready" && taint["effect"] == "NoSchedule")
-    {
-        taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}));
-    }
-}
-
-/// Times of events are written even when they are not known.
-fn event(object: &mut Value) {
-    for time in ["firstTimestamp", "lastTimestamp", "eventTime"] {
-        if object.is_object() && object.get(time).is_none() {
-            object[time] = Value::Null;
-        }
-    }
-    for text in ["reportingComponent", "reportingInstance"] {
-        if object.is_object() && object.get(text).is_none() {
-            object[text] = json!("");
-        }
-    }
-    set(object, "source", json!({}));
 }
 
 fn workload(kind: &str, object: &mut Value) {
@@ -247,22 +190,19 @@ fn autoscaler(object: &mut Value) {
         let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
         spec.insert("metrics".into(), json!([cpu]));
     }
+    if let Some(behaviour) = spec.get_mut("behavior").filter(|behaviour| behaviour.is_object()) {
+        let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+        let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+        scaling_rules(behaviour, "scaleUp", json!([pods, percent]));
+        scaling_rules(behaviour, "scaleDown", json!([percent]));
+        set(&mut behaviour["scaleUp"], "stabilizationWindowSeconds", json!(0));
+    }
 }
 
-fn binding(object: &mut Value) {
-    if object.get("roleRef").is_some() {
-        set(&mut object["roleRef"], "apiGroup", json!("rbac.authorization.k8s.io"));
-    }
-    for subject in object
-        .get_mut("subjects")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
-            set(subject, "apiGroup", json!("rbac.authorization.k8s.io"));
-        }
-    }
+fn scaling_rules(behaviour: &mut Value, direction: &str, policies: Value) {
+    set(behaviour, direction, json!({}));
+    set(&mut behaviour[direction], "selectPolicy", json!("Max"));
+    set(&mut behaviour[direction], "policies", policies);
 }
 
 fn webhooks(kind: &str, object: &mut Value) {
@@ -324,8 +264,7 @@ fn exact(request: &mut Value) {
 pub(super) fn prepare_new(group: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
         ("", "Namespace") => namespace(object),
-        ("", "Node") => new_node(object),
-        ("", "Event") => event(object),
+        ("", "Node") => node::prepare_new(object),
         ("policy", "PodDisruptionBudget") => {
             object["status"] =
                 json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});

@@ -8,10 +8,12 @@ pub(crate) mod autoscaler_versions;
 mod builtin;
 mod decoding;
 mod defaults;
+mod node;
 mod pod;
 mod pod_defaults;
 mod pod_validation;
 mod quantity;
+mod role;
 mod service_ip;
 mod validation;
 
@@ -104,8 +106,11 @@ pub(crate) trait Kind: Send + Sync {
         Ok(())
     }
 
-    /// Fills in what is left out.
-    fn default(&self, _object: &mut Value) {}
+    /// Brings an object into the form in which it is kept: without what means nothing, with what is always there.
+    fn form(&self, object: &mut Value);
+
+    /// Brings an object into its form and fills in what is left out.
+    fn default(&self, object: &mut Value);
 
     /// Objects written before this revision may lack defaults that exist now, and get them when they are read.
     fn defaults_changed_at(&self) -> u64 {

@@ -56,6 +56,10 @@ impl Kind for Pod {
         self.0.strategic_merge(object, patch)
     }
 
+    fn form(&self, object: &mut Value) {
+        self.0.form(object);
+    }
+
     fn default(&self, object: &mut Value) {
         self.0.default(object);
         if let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) {
@@ -124,7 +128,13 @@ impl Kind for Pod {
     fn validate_update(&self, object: &Value, old: &Value, part: Part) -> Vec<FieldError> {
         let mut errors = self.0.validate_update(object, old, part);
         match part {
-            Part::Main => errors.extend(pod_validation::validate_spec_change(object, old)),
+            Part::Main => {
+                errors.extend(pod_validation::validate_spec_change(object, old));
+                // What was wrong before may stay.
+                let known = pod_validation::validate_spec(&old["spec"], "spec");
+                let found = pod_validation::validate_spec(&object["spec"], "spec");
+                errors.extend(found.into_iter().filter(|error| !known.contains(error)));
+            }
             Part::Status | Part::Other(_) => {}
         }
         errors

@@ -26,18 +26,6 @@ pub(super) fn default_pod_spec(spec: &mut Value) {
     {
         default_volume(volume);
     }
-    for constraint in spec
-        .get_mut("topologySpreadConstraints")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        if let Some(constraint) = constraint.as_object_mut() {
-            set(constraint, "nodeAffinityPolicy", "Honor");
-            set(constraint, "nodeTaintsPolicy", "Ignore");
-            constraint.retain(|name, value| !name.ends_with("Policy") || !value.is_null());
-        }
-    }
 }
 
 fn set(map: &mut Map<String, Value>, name: &str, value: &str) {
@@ -203,20 +191,8 @@ fn default_downward(downward: Option<&mut Value>) {
     }
 }
 
-/// Fills in what a pod status leaves out: times that are never absent, and the list form of the address.
+/// Fills in what a pod status leaves out: the list form of the address.
 pub(super) fn default_pod_status(status: &mut Value) {
-    for condition in status
-        .get_mut("conditions")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        for time in ["lastProbeTime", "lastTransitionTime"] {
-            if condition.is_object() && condition.get(time).is_none() {
-                condition[time] = Value::Null;
-            }
-        }
-    }
     let address = status
         .get("podIP")
         .and_then(Value::as_str)

@@ -195,9 +195,6 @@ pub(super) fn validate_spec_change(object: &Value, old: &Value) -> Vec<FieldErro
             .flatten()
             .enumerate()
         {
-            if container["image"].as_str().unwrap_or_default().is_empty() {
-                errors.push(FieldError::required(format!("spec.{kind}[{index}].image"), ""));
-            }
             container["image"] = old[kind][index]["image"].clone();
         }
     }

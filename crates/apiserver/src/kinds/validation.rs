@@ -3,7 +3,7 @@
 use coppice_schema::FieldError;
 use serde_json::{Value, json};
 
-use super::pod_validation;
+use super::{node, pod_validation, role};
 use crate::selector::LabelSelector;
 
 /// Complaints about an object of a built-in kind.
@@ -32,20 +32,19 @@ pub(super) fn validate(group: &str, kind: &str, object: &Value) -> Vec<FieldErro
         ("scheduling.k8s.io", _) => priority_class(object, &mut errors),
         ("coordination.k8s.io", _) => lease(object, &mut errors),
         ("", "Event") => event(object, &mut errors),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role_binding(object, &mut errors),
+        ("", "Node") => node::validate(object, &mut errors),
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
+            role::validate(object, kind == "ClusterRole", &mut errors);
+        }
+        ("rbac.authorization.k8s.io", _) => {
+            role::validate_binding(object, kind == "ClusterRoleBinding", &mut errors);
+        }
+        ("apps", "ControllerRevision") if object.get("data").is_none_or(Value::is_null) => {
+            errors.push(FieldError::required("data", "data is mandatory"));
+        }
         _ => {}
     }
     errors
-}
-
-fn role_binding(object: &Value, errors: &mut Vec<FieldError>) {
-    let name = object
-        .pointer("/roleRef/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if name.is_empty() {
-        errors.push(FieldError::required("roleRef.name", ""));
-    }
 }
 
 fn workload(object: &Value, errors: &mut Vec<FieldError>) {
@@ -128,6 +127,13 @@ fn service(object: &Value, errors: &mut Vec<FieldError>) {
     if ports.is_empty() && !headless && kind != "ExternalName" {
         errors.push(FieldError::required("spec.ports", ""));
     }
+    let name = object
+        .pointer("/spec/externalName")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if kind == "ExternalName" && name.is_empty() {
+        errors.push(FieldError::required("spec.externalName", ""));
+    }
     for (index, port) in ports.iter().enumerate() {
         let number = port["port"].as_i64().unwrap_or(0);
         if !(1..=65_535).contains(&number) {
@@ -186,12 +192,12 @@ fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
     };
     let (least, most) = (number("minReplicas"), number("maxReplicas"));
     if most < 1 {
-        errors.push(FieldError::invalid(
+        errors.push(FieldError::required(
             "spec.maxReplicas",
-            json!(most),
-            "must be greater than 0",
+            "must be set and greater than 0",
         ));
-    } else if most < least {
+    }
+    if most < least {
         let detail = "must be greater than or equal to `minReplicas`";
         errors.push(FieldError::invalid("spec.maxReplicas", json!(most), detail));
     }
@@ -264,6 +270,7 @@ pub(super) fn validate_update(group: &str, kind: &str, object: &Value, old: &Val
             errors.push(FieldError::invalid("roleRef", value, "cannot change roleRef"));
         }
         ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => fixed(object, old, &["/spec/selector"], &mut errors),
+        ("", "Node") => node::validate_update(object, old, &mut errors),
         ("apps", "ControllerRevision") => fixed(object, old, &["/data"], &mut errors),
         ("", "Service") => {
             let ip = |value: &Value| {

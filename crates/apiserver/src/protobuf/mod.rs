@@ -1,26 +1,18 @@
 //! Request bodies in `application/vnd.kubernetes.protobuf`, read into the same trees as JSON.
 //!
 //! Clients built from client-go send objects of built-in kinds this way. A body is a magic prefix and an envelope that
-//! names the kind and holds the message; how messages are written comes from a table of facts (field numbers, JSON
-//! names and types), extracted by `hack/protobuf` from the published Go types. A value that Go's JSON would leave out
-//! because it is empty is left out here too, so a body means the same in both forms. Answers are never written in
-//! protobuf: every such client also accepts JSON.
-//!
-//! Each line of the table is `kind GROUP/VERSION KIND MESSAGE`, `message MESSAGE` or, indented, a field of the message
-//! before it: number, JSON name (`-` for a message whose fields belong to this one), type, and perhaps `kept` (an empty
-//! value is written) or `omitzero` (an empty message is not). Types are words, names of messages, `[]T` for lists, `{}T`
-//! for maps by string, `items=T` for a message that only wraps a list, and `either=A,B,MESSAGE` for a message that
-//! stands for its field A, or else for its field B.
+//! names the kind and holds the message; how messages are written is known from [`crate::go_types`]. A value that Go's JSON
+//! would leave out because it is empty is left out here too, so a body means the same in both forms. Answers are never
+//! written in protobuf: every such client also accepts JSON.
 
-mod facts;
 mod wire;
 
 use base64::Engine as _;
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
+use crate::go_types::{Empty, Field, Table, Type};
 use crate::ports::{format_micro_time, format_time};
-use facts::{Empty, Field, Table, Type};
 use wire::{Content, Fields};
 
 /// The media type.
@@ -234,7 +226,7 @@ fn read_value(table: &Table, kind: &Type, content: Content<'_>, depth: usize) ->
             let field = Field {
                 name: "items".into(),
                 content: (**list).clone(),
-                empty: Empty::Kept,
+                empty: Empty::Always,
             };
             let mut members = Map::new();
             for part in Fields::new(bytes_of(content)?) {

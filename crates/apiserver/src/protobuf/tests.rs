@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-const SAMPLES: &str = include_str!("../../facts/protobuf.samples");
+const SAMPLES: &str = include_str!("../../facts/go-types.samples");
 
 fn binary(line: &str) -> (Vec<u8>, &str) {
     let (encoded, rest) = line.split_once(' ').unwrap();

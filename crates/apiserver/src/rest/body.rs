@@ -162,7 +162,7 @@ impl Call {
         Ok(())
     }
 
-    /// Drops unknown fields; they and duplicate ones are warned about or refused, as the client asked.
+    /// Drops unknown fields, and complains about them and about duplicate ones.
     pub(super) fn check_fields(&self, object: &mut Value, duplicates: &[String]) -> Result<(), ApiError> {
         let metadata = object.get("metadata");
         if metadata.is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
@@ -173,6 +173,19 @@ impl Call {
             .check_types(object)
             .map_err(|error| self.wrong_type(&error))?;
         let unknown = self.served.rules.prune(object);
+        self.complain(&unknown, duplicates)
+    }
+
+    /// Checks a parsed configuration's type, and nothing that server-side apply finds out itself.
+    pub(super) fn read_configuration(&self, parsed: Parsed) -> Result<Value, ApiError> {
+        let mut object = parsed.value;
+        self.check_kind(&mut object)?;
+        self.complain(&[], &parsed.duplicates)?;
+        Ok(object)
+    }
+
+    /// Warns about unknown and duplicate fields, or refuses them, as the client asked.
+    fn complain(&self, unknown: &[String], duplicates: &[String]) -> Result<(), ApiError> {
         let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
         let complaints: Vec<String> = duplicates
             .chain(unknown.iter().map(|path| format!("unknown field {path:?}")))

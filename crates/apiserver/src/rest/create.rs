@@ -105,11 +105,10 @@ impl Call {
     }
 
     fn commit_new(&self, mut object: Value) -> Result<Outcome, ApiError> {
-        let name = meta_text(&object, "name").to_owned();
-        let key = Key::new(meta_text(&object, "namespace"), &name);
+        let key = Key::new(meta_text(&object, "namespace"), meta_text(&object, "name"));
         if self.options.dry_run {
             return match self.core.store.get(&self.served.id, &key) {
-                Some(_) => Err(ApiError::already_exists(self.served.about(), &name)),
+                Some(_) => Err(self.already_exists(&key)),
                 None => Ok(Outcome::Imagined(object)),
             };
         }
@@ -122,9 +121,18 @@ impl Call {
             .core
             .store
             .put(&self.served.id, &key, Expect::Absent, draft)
-            .map_err(|_| ApiError::already_exists(self.served.about(), &name))?;
+            .map_err(|_| self.already_exists(&key))?;
         self.core.after_write(&self.served, &object);
         Ok(Outcome::Stored(stored))
+    }
+
+    fn already_exists(&self, key: &Key) -> ApiError {
+        let error = ApiError::already_exists(self.served.about(), key.name());
+        let found = self.core.store.get(&self.served.id, key);
+        if found.is_some_and(|found| is_deleting(&found.value())) {
+            return error.with_prefix("object is being deleted: ");
+        }
+        error
     }
 
     /// New content needs a namespace that exists and stays.

@@ -175,6 +175,11 @@ pub(super) fn partial(mut object: Value) -> Value {
 pub(super) fn whole_list(served: &Served, metadata: &Value, objects: &[Arc<Object>]) -> Bytes {
     let size: usize = objects.iter().map(|object| object.size() + 1).sum();
     let mut body = Vec::with_capacity(size + 256);
+    let mut metadata = metadata.clone();
+    // Lists of custom resources say so when there is no next page.
+    if served.custom && metadata.get("continue").is_none() {
+        metadata["continue"] = json!("");
+    }
     let head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
         json!(&*served.list_kind),

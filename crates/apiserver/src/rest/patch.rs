@@ -124,7 +124,7 @@ impl Call {
         if parsed.value.get("kind").is_none() || parsed.value.get("apiVersion").is_none() {
             return Err(ApiError::bad_request("invalid object type: /, Kind="));
         }
-        let mut applied = self.read_object(parsed)?;
+        let mut applied = self.read_configuration(parsed)?;
         if meta_text(&applied, "name").is_empty() {
             meta_mut(&mut applied).insert("name".into(), self.path.name.as_str().into());
         }
@@ -152,7 +152,7 @@ impl Call {
             let why = "uid mismatch: the provided object specified a uid or resourceVersion, and no existing object was found";
             return Err(ApiError::conflict(self.served.about(), &self.path.name, why));
         }
-        let object = writer.merge(self, &Writer::blank(applied))?;
+        let object = writer.merge(self, &Writer::blank(self, applied))?;
         let outcome = self.create_object(object, writer).await?;
         self.show(StatusCode::CREATED, &outcome)
     }

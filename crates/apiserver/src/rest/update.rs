@@ -31,6 +31,9 @@ impl Call {
             let created = self.create_object(wanted, &Writer::update(self)).await?;
             return self.show(StatusCode::CREATED, &created);
         }
+        if absent {
+            return Err(self.not_found());
+        }
         if meta_text(&wanted, "resourceVersion").is_empty() && !self.served.rules.allows_unconditional_update() {
             let error = FieldError::invalid("metadata.resourceVersion", json!(0), "must be specified for an update");
             return Err(ApiError::invalid(self.served.about(), &self.path.name, &[error]));
@@ -45,6 +48,12 @@ impl Call {
         let name = meta_text(wanted, "name");
         if name == self.path.name {
             return Ok(());
+        }
+        if name.is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                self.path.name
+            )));
         }
         Err(ApiError::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",

@@ -18,6 +18,8 @@ pub(super) struct Kind {
     pub(super) kind: &'static str,
     /// Fields other than metadata and status; with all that an object needs when the second argument is true.
     pub(super) content: fn(&mut Dice, bool) -> Value,
+    /// The least that an object needs.
+    pub(super) least: &'static str,
     /// What its status may be; absent when it has no such subresource.
     pub(super) status: Option<fn(&mut Dice) -> Value>,
     /// Whether it can be scaled.
@@ -34,15 +36,16 @@ impl Kind {
 const GADGET_VERSION: &str = "generated.example.com/v1";
 
 macro_rules! kind {
-    ($collection:literal, $api_version:expr, $kind:literal, $content:expr) => {
-        kind!($collection, $api_version, $kind, $content, None)
+    ($collection:literal, $api_version:expr, $kind:literal, $content:expr, $least:literal) => {
+        kind!($collection, $api_version, $kind, $content, $least, None)
     };
-    ($collection:literal, $api_version:expr, $kind:literal, $content:expr, $status:expr) => {
+    ($collection:literal, $api_version:expr, $kind:literal, $content:expr, $least:literal, $status:expr) => {
         &Kind {
             collection: $collection,
             api_version: $api_version,
             kind: $kind,
             content: $content,
+            least: $least,
             status: $status,
             scale: false,
         }
@@ -55,18 +58,45 @@ pub(super) static KINDS: [&Kind; 25] = [
         "/api/v1/namespaces/$NS/configmaps",
         "v1",
         "ConfigMap",
-        content::config_map
+        content::config_map,
+        r#"{}"#
     ),
-    kind!("/api/v1/namespaces/$NS/secrets", "v1", "Secret", content::secret),
-    kind!("/api/v1/namespaces/$NS/services", "v1", "Service", content::service),
+    kind!(
+        "/api/v1/namespaces/$NS/secrets",
+        "v1",
+        "Secret",
+        content::secret,
+        r#"{}"#
+    ),
+    kind!(
+        "/api/v1/namespaces/$NS/services",
+        "v1",
+        "Service",
+        content::service,
+        r#"{"spec": {"clusterIP": "None"}}"#
+    ),
     kind!(
         "/api/v1/namespaces/$NS/serviceaccounts",
         "v1",
         "ServiceAccount",
-        content::service_account
+        content::service_account,
+        r#"{}"#
     ),
-    kind!("/api/v1/namespaces/$NS/events", "v1", "Event", content::event),
-    kind!("/api/v1/nodes", "v1", "Node", content::node, Some(content::node_status)),
+    kind!(
+        "/api/v1/namespaces/$NS/events",
+        "v1",
+        "Event",
+        content::event,
+        r#"{"involvedObject": {"namespace": "$NS"}}"#
+    ),
+    kind!(
+        "/api/v1/nodes",
+        "v1",
+        "Node",
+        content::node,
+        r#"{}"#,
+        Some(content::node_status)
+    ),
     POD,
     POD,
     POD,
@@ -75,25 +105,29 @@ pub(super) static KINDS: [&Kind; 25] = [
         "/apis/coordination.k8s.io/v1/namespaces/$NS/leases",
         "coordination.k8s.io/v1",
         "Lease",
-        content::lease
+        content::lease,
+        r#"{}"#
     ),
     kind!(
         "/apis/rbac.authorization.k8s.io/v1/namespaces/$NS/roles",
         "rbac.authorization.k8s.io/v1",
         "Role",
-        content::role
+        content::role,
+        r#"{}"#
     ),
     kind!(
         "/apis/rbac.authorization.k8s.io/v1/namespaces/$NS/rolebindings",
         "rbac.authorization.k8s.io/v1",
         "RoleBinding",
-        content::role_binding
+        content::role_binding,
+        r#"{"roleRef": {"kind": "Role", "name": "r"}}"#
     ),
     kind!(
         "/apis/autoscaling/v2/namespaces/$NS/horizontalpodautoscalers",
         "autoscaling/v2",
         "HorizontalPodAutoscaler",
         content::autoscaler,
+        r#"{"spec": {"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "a/v1", "kind": "K", "name": "n"}}}"#,
         Some(content::autoscaler_status)
     ),
     kind!(
@@ -101,6 +135,7 @@ pub(super) static KINDS: [&Kind; 25] = [
         "policy/v1",
         "PodDisruptionBudget",
         content::disruption_budget,
+        r#"{}"#,
         Some(content::disruption_budget_status)
     ),
     kind!(
@@ -108,31 +143,36 @@ pub(super) static KINDS: [&Kind; 25] = [
         "apps/v1",
         "DaemonSet",
         content::daemon_set,
+        r#"{"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}"#,
         Some(content::daemon_set_status)
     ),
     kind!(
         "/apis/apps/v1/namespaces/$NS/controllerrevisions",
         "apps/v1",
         "ControllerRevision",
-        content::controller_revision
+        content::controller_revision,
+        r#"{"data": {}}"#
     ),
     kind!(
         "/apis/scheduling.k8s.io/v1/priorityclasses",
         "scheduling.k8s.io/v1",
         "PriorityClass",
-        content::priority_class
+        content::priority_class,
+        r#"{}"#
     ),
     kind!(
         "/apis/resource.k8s.io/v1/namespaces/$NS/resourceclaims",
         "resource.k8s.io/v1",
         "ResourceClaim",
-        content::claim
+        content::claim,
+        r#"{}"#
     ),
     kind!(
         "/apis/resource.k8s.io/v1/namespaces/$NS/resourceclaimtemplates",
         "resource.k8s.io/v1",
         "ResourceClaimTemplate",
-        content::claim_template
+        content::claim_template,
+        r#"{}"#
     ),
     GADGET,
     GADGET,
@@ -146,6 +186,7 @@ const POD: &Kind = kind!(
     "v1",
     "Pod",
     pods::pod,
+    r#"{"spec": {"containers": [{"name": "c", "image": "i"}]}}"#,
     Some(pods::pod_status)
 );
 
@@ -154,6 +195,7 @@ const GADGET: &Kind = &Kind {
     api_version: GADGET_VERSION,
     kind: "Gadget",
     content: content::gadget,
+    least: r#"{"spec": {"colour": "red"}}"#,
     status: Some(content::gadget_status),
     scale: true,
 };

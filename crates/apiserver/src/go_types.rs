@@ -1,13 +1,21 @@
-//! The table of messages, read once when the first protobuf body comes.
+//! How Go's types hold the built-in kinds: the table behind protobuf bodies and behind the form of objects.
+//!
+//! Extracted by `hack/go-types` from the published Go types. Each line is `kind GROUP/VERSION KIND MESSAGE`, `message MESSAGE`
+//! or, indented, a field of the message before it: its number in protobuf, its name in JSON (`-` for a message whose fields
+//! belong to this one), its type, and what becomes of it when it is empty or absent: `optional` (a pointer: kept when empty,
+//! left out when absent), `nullable` (a pointer: null when absent), `always` (a value that is always written), `omitzero` (a
+//! value that is left out when it is empty, a message too), or nothing (a value that is left out when it is empty, but for
+//! messages). Types are words, names of messages, `[]T` for lists, `{}T` for maps by string, `items=T` for a message that
+//! only wraps a list, and `either=A,B,MESSAGE` for a message that stands for its field A, or else for its field B.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-const TEXT: &str = include_str!("../../facts/protobuf.facts");
+const TEXT: &str = include_str!("../facts/go-types.facts");
 
 /// What a field holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(crate) enum Type {
     String,
     Bytes,
     Bool,
@@ -31,11 +39,15 @@ pub(super) enum Type {
     },
 }
 
-/// What becomes of an empty value.
+/// What becomes of an empty value, and of an absent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Empty {
-    /// It is written.
-    Kept,
+pub(crate) enum Empty {
+    /// It is written, and left out when absent.
+    Optional,
+    /// It is written, as null when absent.
+    Nullable,
+    /// It is written, also when absent.
+    Always,
     /// It is left out, unless it is a message.
     Omitted,
     /// It is left out, a message too.
@@ -44,42 +56,60 @@ pub(super) enum Empty {
 
 /// A field of a message.
 #[derive(Clone, Debug)]
-pub(super) struct Field {
+pub(crate) struct Field {
     /// Its name in JSON; empty for a message whose fields belong to the outer one.
-    pub(super) name: Box<str>,
-    pub(super) content: Type,
-    pub(super) empty: Empty,
+    pub(crate) name: Box<str>,
+    pub(crate) content: Type,
+    pub(crate) empty: Empty,
 }
 
 /// Kinds and messages.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     kinds: BTreeMap<(Box<str>, Box<str>), usize>,
     messages: Vec<BTreeMap<u64, Field>>,
+    /// The fields of each message in order of their names, with those of messages that belong to it.
+    named: Vec<Vec<Field>>,
     places: BTreeMap<Box<str>, usize>,
 }
 
 impl Table {
     /// The table of the kinds that are served.
-    pub(super) fn shared() -> &'static Self {
+    pub(crate) fn shared() -> &'static Self {
         static TABLE: OnceLock<Table> = OnceLock::new();
         TABLE.get_or_init(|| Self::parse(TEXT))
     }
 
     /// The message of a kind.
-    pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<usize> {
+    pub(crate) fn kind(&self, api_version: &str, kind: &str) -> Option<usize> {
         let find = |api_version: &str| self.kinds.get(&(api_version.into(), kind.into())).copied();
         find(api_version).or_else(|| find("*"))
     }
 
     /// A field of a message.
-    pub(super) fn field(&self, message: usize, number: u64) -> Option<&Field> {
+    pub(crate) fn field(&self, message: usize, number: u64) -> Option<&Field> {
         self.messages.get(message)?.get(&number)
     }
 
+    /// All fields of a message as JSON has them, in order of their names.
+    pub(crate) fn fields(&self, message: usize) -> &[Field] {
+        self.named.get(message).map_or(&[], Vec::as_slice)
+    }
+
+    fn flattened(&self, message: usize) -> Vec<Field> {
+        let mut fields: Vec<Field> = Vec::new();
+        for field in self.messages[message].values() {
+            match &field.content {
+                Type::Message(inner) if field.name.is_empty() => fields.extend(self.flattened(*inner)),
+                _ => fields.push(field.clone()),
+            }
+        }
+        fields.sort_by(|one, other| one.name.cmp(&other.name));
+        fields
+    }
+
     /// The place of a message by its name.
-    #[cfg(test)]
-    pub(super) fn place_of(&self, name: &str) -> Option<usize> {
+    pub(crate) fn place_of(&self, name: &str) -> Option<usize> {
         self.places.get(name).copied()
     }
 
@@ -100,7 +130,9 @@ impl Table {
                         name: if *name == "-" { "".into() } else { (*name).into() },
                         content: table.content(content),
                         empty: match rest {
-                            ["kept"] => Empty::Kept,
+                            ["optional"] => Empty::Optional,
+                            ["nullable"] => Empty::Nullable,
+                            ["always"] => Empty::Always,
                             ["omitzero"] => Empty::OmittedEvenAsMessage,
                             _ => Empty::Omitted,
                         },
@@ -110,6 +142,9 @@ impl Table {
                 other => unreachable!("the facts are generated, and tested: {other:?}"),
             }
         }
+        table.named = (0..table.messages.len())
+            .map(|message| table.flattened(message))
+            .collect();
         table
     }
 

@@ -1,5 +1,5 @@
-// Extracts the facts that decoding Kubernetes' protobuf needs: field numbers, JSON names, types.
-module coppice/hack/protobuf
+// Extracts the facts about Go's types that reading protobuf and the form of objects need.
+module coppice/hack/go-types
 
 go 1.26.0
 

@@ -1,8 +1,9 @@
-// Command protobuf prints how the kinds that the embedded API server serves are written in protobuf: for each message
-// its fields by number, with their JSON names and types, read from the struct tags of the published Go types.
+// Command go-types prints how Go writes the kinds that the embedded API server serves, in protobuf and in JSON: for each
+// message its fields by number, with their JSON names and types and what becomes of empty ones, read from the struct tags of
+// the published Go types.
 //
-//	go run . > ../../crates/apiserver/facts/protobuf.facts
-//	go run . samples > ../../crates/apiserver/facts/protobuf.samples
+//	go run . > ../../crates/apiserver/facts/go-types.facts
+//	go run . samples > ../../crates/apiserver/facts/go-types.samples
 package main
 
 import (
@@ -91,8 +92,8 @@ func main() {
 		}
 		roots[kind.GroupVersion().String()+" "+kind.Kind] = found.message(goType)
 	}
-	fmt.Println("# How Kubernetes kinds are written in protobuf, extracted by `hack/protobuf` from the published Go types.")
-	fmt.Println("# Format: see the `protobuf` module.")
+	fmt.Println("# How Go writes Kubernetes kinds in protobuf and JSON, extracted by `hack/go-types` from the published Go types.")
+	fmt.Println("# Format: see the `go_types` module.")
 	for _, root := range slices.Sorted(maps.Keys(roots)) {
 		fmt.Println("kind", root, roots[root])
 	}
@@ -134,8 +135,12 @@ func (e *extractor) message(goType reflect.Type) string {
 		switch {
 		case slices.Contains(options, "inline") || jsonName == "":
 			line = fmt.Sprintf("%s - %s", number, e.typeName(name+"."+field.Name, fieldType))
-		case pointer || !(slices.Contains(options, "omitempty") || slices.Contains(options, "omitzero")):
-			line += " kept"
+		case pointer && (slices.Contains(options, "omitempty") || slices.Contains(options, "omitzero")):
+			line += " optional"
+		case pointer:
+			line += " nullable"
+		case !(slices.Contains(options, "omitempty") || slices.Contains(options, "omitzero")):
+			line += " always"
 		case slices.Contains(options, "omitzero"):
 			line += " omitzero"
 		}
@@ -198,13 +203,13 @@ func (e *extractor) union(goType reflect.Type) string {
 			fieldType = fieldType.Elem()
 		}
 		number := strings.Split(field.Tag.Get("protobuf"), ",")[1]
-		lines = append(lines, fmt.Sprintf("%s %s %s kept", number, number, e.typeName(name+"."+field.Name, fieldType)))
+		lines = append(lines, fmt.Sprintf("%s %s %s optional", number, number, e.typeName(name+"."+field.Name, fieldType)))
 	}
 	e.messages[name] = lines
 	return name
 }
 
 func fail(format string, values ...any) {
-	fmt.Fprintf(os.Stderr, "protobuf: "+format+"\n", values...)
+	fmt.Fprintf(os.Stderr, "go-types: "+format+"\n", values...)
 	os.Exit(1)
 }
