@@ -16,6 +16,8 @@ pub(crate) struct Writer {
     reach: Reach,
     api_version: String,
     now: String,
+    /// What an object of the kind has without anybody writing it.
+    blank: Value,
     mode: Mode,
 }
 
@@ -53,12 +55,19 @@ impl Writer {
             _ if rules.has_status() => Reach::without_status(),
             _ => Reach::everything(),
         };
+        // Who scales custom resources leaves no time behind.
+        let timeless = call.served.custom && call.path.subresource == "scale";
         Self {
             manager: call.field_manager(),
             subresource: call.path.subresource.clone(),
             reach,
             api_version: call.served.api_version(),
-            now: format_time(call.core.clock.now()),
+            now: if timeless {
+                String::new()
+            } else {
+                format_time(call.core.clock.now())
+            },
+            blank: blank(call),
             mode,
         }
     }
@@ -70,6 +79,7 @@ impl Writer {
             manager: &self.manager,
             subresource: &self.subresource,
             reach: &self.reach,
+            blank: Some(&self.blank),
             now: &self.now,
         }
     }
@@ -78,19 +88,32 @@ impl Writer {
     pub(crate) fn merge(&self, call: &Call, current: &Value) -> Result<Value, ApiError> {
         match &self.mode {
             Mode::Apply { config, force } => {
-                apply::apply(&self.write(call), current, config, *force).map_err(|error| apply_error(&error))
+                let applied = apply::apply(&self.write(call), current, config, *force);
+                let mut object = applied.map_err(|error| apply_error(&error))?;
+                match call.served.rules.check_types(&mut object) {
+                    Err(problem) if !call.served.custom => Err(self.unreadable(call, config, &problem)),
+                    _ => Ok(object),
+                }
             }
             Mode::Update | Mode::Untracked => Ok(current.clone()),
         }
     }
 
+    /// What is applied fits the schema, but cannot be read as an object of the kind.
+    fn unreadable(&self, call: &Call, config: &Value, problem: &str) -> ApiError {
+        let (namespace, name) = (meta_text(config, "namespace"), meta_text(config, "name"));
+        let (group, version, kind) = (&call.served.group, &call.served.version, &call.served.kind);
+        let kind = format!("{group}/{version}, Kind={kind}");
+        let message = format!(
+            "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object to {kind}: {problem}"
+        );
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
     /// Records the writer of a new object.
     pub(crate) fn on_create(&self, call: &Call, object: &mut Value) {
         if matches!(self.mode, Mode::Update) {
-            // What is there without anybody writing it belongs to nobody.
-            let mut empty = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {}});
-            call.served.rules.form(&mut empty);
-            *object = apply::update(&self.write(call), &empty, std::mem::take(object));
+            *object = apply::update(&self.write(call), &self.blank, std::mem::take(object));
         }
     }
 
@@ -109,16 +132,15 @@ impl Writer {
     }
 
     /// The object that an apply starts from when there is none.
-    pub(crate) fn blank(call: &Call, config: &Value) -> Value {
-        let mut metadata = json!({"name": meta_text(config, "name")});
-        let namespace = meta_text(config, "namespace");
-        if !namespace.is_empty() {
-            metadata["namespace"] = json!(namespace);
-        }
-        let mut blank = json!({"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": metadata});
-        call.served.rules.form(&mut blank);
-        blank
+    pub(crate) fn blank(&self) -> &Value {
+        &self.blank
     }
+}
+
+fn blank(call: &Call) -> Value {
+    let mut blank = json!({"apiVersion": call.served.api_version(), "kind": &*call.served.kind, "metadata": {}});
+    call.served.rules.form(&mut blank);
+    blank
 }
 
 fn apply_error(error: &ApplyError) -> ApiError {

@@ -206,6 +206,16 @@ impl ApiError {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details()
     }
 
+    /// What a patch leaves cannot be read as an object of the kind.
+    pub fn unreadable_patch(object: &str, problem: &str) -> Self {
+        let nothing = About {
+            group: "",
+            resource: "",
+        };
+        let error = FieldError::invalid("patch", object.into(), problem);
+        Self::invalid(nothing, "", &[error])
+    }
+
     /// Shows details even when there are none.
     fn with_details(mut self) -> Self {
         self.details.shown = true;

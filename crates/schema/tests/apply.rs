@@ -63,6 +63,7 @@ impl World {
             manager,
             subresource: "",
             reach: &self.reach,
+            blank: None,
             now,
         }
     }

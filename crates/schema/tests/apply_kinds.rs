@@ -36,6 +36,7 @@ fn creating_a_deployment_owns_what_the_real_server_records() {
         manager: "kubectl-create",
         subresource: "",
         reach: &reach,
+        blank: None,
         now: "2026-01-01T00:00:00Z",
     };
     let empty = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
@@ -71,6 +72,7 @@ fn creating_a_deployment_owns_what_the_real_server_records() {
         manager: "controller",
         subresource: "status",
         reach: &status_reach,
+        blank: None,
         ..write
     };
     let mut observed = created.clone();
@@ -92,6 +94,7 @@ fn creating_a_deployment_owns_what_the_real_server_records() {
         manager: "kubectl",
         subresource: "",
         reach: &reach,
+        blank: None,
         ..write
     };
     let config =
@@ -116,6 +119,7 @@ fn custom_resources_without_metadata_in_their_schema() {
         manager: "m",
         subresource: "",
         reach: &reach,
+        blank: None,
         now: "2026-01-01T00:00:00Z",
     };
     let config = json!({"apiVersion": "example.com/v1", "kind": "Thing", "spec": {"a": "x"},
@@ -132,6 +136,7 @@ fn custom_resources_without_metadata_in_their_schema() {
     let status = Write {
         subresource: "status",
         reach: &only_status,
+        blank: None,
         ..write
     };
     let config = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"a": "y"}, "status": {"phase": "Up"}});
@@ -160,6 +165,7 @@ fn kubectl_takes_over_what_it_applied_on_the_client() {
         manager: "kubectl-client-side-apply",
         subresource: "",
         reach: &reach,
+        blank: None,
         now: "2026-01-01T00:00:00Z",
     };
     let annotation = "kubectl.kubernetes.io/last-applied-configuration";

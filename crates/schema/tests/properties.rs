@@ -229,6 +229,7 @@ fn write<'a>(manager: &'a str, reach: &'a Reach, now: &'a str) -> Write<'a> {
         manager,
         subresource: "",
         reach,
+        blank: None,
         now,
     }
 }

@@ -163,16 +163,19 @@ fn walk(value: &mut Value, key: &str, tokens: &mut Tokens) {
     }
 }
 
-/// A failed precondition quotes the version of the object, which depends on everything that happened before.
+/// A failed precondition quotes versions, which depend on everything that happened before.
 fn without_recorded_version(text: &str) -> String {
-    const QUOTED: &str = "the ResourceVersion in record (";
-    match text.split_once(QUOTED) {
-        Some((before, after)) => {
+    let mut text = text.to_owned();
+    for quoted in [
+        "the ResourceVersion in the precondition (",
+        "the ResourceVersion in record (",
+    ] {
+        if let Some((before, after)) = text.split_once(quoted) {
             let rest = after.trim_start_matches(|character: char| character.is_ascii_digit());
-            format!("{before}{QUOTED}<version>{rest}")
+            text = format!("{before}{quoted}<version>{rest}");
         }
-        None => text.to_owned(),
     }
+    text
 }
 
 /// The age of an object in a table.

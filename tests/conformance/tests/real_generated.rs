@@ -16,7 +16,7 @@ use kube::Client;
 /// The seeds of an ordinary run.
 const SEEDS: Range<u64> = 0..400;
 /// How often a case is tried smaller.
-const MOST_TRIES: usize = 300;
+const MOST_TRIES: usize = 150;
 
 #[tokio::test]
 async fn both_servers_answer_generated_cases_alike() {
@@ -137,5 +137,8 @@ type Sort = (String, String, String);
 fn sort(difference: &compare::Difference) -> Sort {
     let place = difference.path.split('.').filter(|part| part.parse::<usize>().is_err());
     let place: Vec<&str> = place.collect();
-    (place.join("."), difference.expected.clone(), difference.actual.clone())
+    // The name of the case and versions of objects have numbers in them.
+    let [expected, actual] = [&difference.expected, &difference.actual]
+        .map(|text| text.chars().filter(|letter| !letter.is_ascii_digit()).collect());
+    (place.join("."), expected, actual)
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::CLEANUP_FINALIZER;
 use crate::go_form::bring_metadata;
 use crate::kinds::{Kind, Part, Plain, World};
+use crate::status::ApiError;
 use crate::tree::{meta_text, object_mut};
 
 /// The rules of definitions.
@@ -46,7 +47,7 @@ impl Kind for Definition {
         self.0.check_types(object)
     }
 
-    fn strategic_merge(&self, object: Value, patch: &Value) -> Result<Value, String> {
+    fn strategic_merge(&self, object: Value, patch: &Value) -> Result<Value, ApiError> {
         self.0.strategic_merge(object, patch)
     }
 

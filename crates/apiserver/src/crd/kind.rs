@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::cel::Programs;
 use crate::go_form::bring_metadata;
-use crate::kinds::{Column, Kind, Part, ScalePaths, World};
+use crate::kinds::{Column, Kind, Part, ScalePaths, World, metadata_problem};
 
 /// The rules of one version.
 pub(super) struct CustomKind {
@@ -91,6 +91,10 @@ impl Kind for CustomKind {
 
     fn prune(&self, object: &mut Value) -> Vec<String> {
         prune(self.cursor(), object, Root::Object)
+    }
+
+    fn check_types(&self, object: &mut Value) -> Result<(), String> {
+        metadata_problem(object).map_or(Ok(()), Err)
     }
 
     fn form(&self, object: &mut Value) {

@@ -1,13 +1,16 @@
 //! The rules of built-in kinds, except where a kind has a file of its own.
 
 use coppice_schema::{
-    Cursor, FieldError, GroupVersionKind, Root, apply_defaults, drop_nulls, kubernetes, prune, strategic_merge,
+    Cursor, FieldError, GroupVersionKind, PatchError, Root, apply_defaults, drop_nulls, kubernetes, prune,
+    strategic_merge,
 };
+use http::StatusCode;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 
 use crate::go_form::Form;
 use crate::registry::join_api_version;
+use crate::status::ApiError;
 
 use super::{Kind, NameRule, Part, ScalePaths, World, decoding, defaults, quantity, service_ip, validation};
 
@@ -125,6 +128,9 @@ impl Kind for Plain {
         if part == Part::Main {
             let (group, kind) = (&*self.schema.group, self.kind.as_str());
             errors.extend(validation::validate_update(group, kind, object, old));
+            if kind == "ControllerRevision" {
+                return errors;
+            }
             // What was wrong before may stay.
             let known = validation::validate(group, kind, old);
             errors.extend(
@@ -146,6 +152,9 @@ impl Kind for Plain {
     fn prepare_update(&self, object: &mut Value, old: &Value, part: Part) {
         if self.kind == "Service" && part == Part::Main {
             service_ip::keep(object, old);
+        }
+        if self.kind == "DaemonSet" {
+            defaults::count_template(object, old);
         }
         if self.kind == "Namespace" {
             if part == Part::Other("finalize") {
@@ -176,11 +185,19 @@ impl Kind for Plain {
         (self.kind == "Namespace" && kept.contains(&name)).then(|| "this namespace may not be deleted".to_owned())
     }
 
-    fn strategic_merge(&self, object: Value, patch: &Value) -> Result<Value, String> {
-        let at = self
-            .cursor()
-            .ok_or("strategic merge patches are not supported for this kind")?;
-        strategic_merge(at, object, patch.clone()).map_err(|error| error.to_string())
+    fn strategic_merge(&self, object: Value, patch: &Value) -> Result<Value, ApiError> {
+        let Some(at) = self.cursor() else {
+            return Err(ApiError::bad_request(
+                "strategic merge patches are not supported for this kind",
+            ));
+        };
+        strategic_merge(at, object, patch.clone()).map_err(|error| match error {
+            // A real server did not expect these.
+            PatchError::MergeInList | PatchError::NoMergeKey { .. } | PatchError::BadDirective { .. } => {
+                ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string())
+            }
+            error => ApiError::bad_request(error.to_string()),
+        })
     }
 
     fn prune(&self, object: &mut Value) -> Vec<String> {
@@ -204,6 +221,11 @@ impl Kind for Plain {
 
     fn has_generation(&self) -> bool {
         self.generation
+    }
+
+    fn counts_as_generation(&self, object: &Value, old: &Value) -> bool {
+        // What a priority class means cannot change.
+        self.kind != "PriorityClass" && super::content_differs(object, old, self.status)
     }
 
     fn name_rule(&self) -> NameRule {
@@ -233,6 +255,7 @@ impl Kind for Plain {
                 | "Event"
                 | "Endpoints"
                 | "LimitRange"
+                | "Service"
                 | "Role"
                 | "RoleBinding"
                 | "ClusterRole"
@@ -254,6 +277,15 @@ impl Kind for Plain {
             status: "status.replicas".into(),
             selector: Some("spec.selector".into()),
         })
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let affinity = !matches!(text("/spec/sessionAffinity"), "" | "None");
+        if self.kind == "Service" && text("/spec/clusterIP") == "None" && affinity {
+            return vec!["spec.SessionAffinity is ignored for headless services".to_owned()];
+        }
+        Vec::new()
     }
 
     fn selectable_fields(&self) -> Vec<&str> {

@@ -2,7 +2,7 @@
 
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine as _, alphabet};
-use coppice_schema::{Cursor, ErrorKind, Type, validate_schema};
+use coppice_schema::{Cursor, ErrorKind, GroupVersionKind, Type, drop_nulls, kubernetes, validate_schema};
 use serde_json::Value;
 
 /// The first value of an object that its kind cannot hold, if any.
@@ -22,6 +22,16 @@ pub(super) fn first_problem(at: Cursor<'_>, kind: &str, object: &Value) -> Optio
         }
     }
     None
+}
+
+/// The first value in the metadata of an object of any kind that cannot be there, if any. Drops nulls that mean nothing.
+pub(crate) fn metadata_problem(object: &mut Value) -> Option<String> {
+    let metadata = object.get_mut("metadata")?;
+    let at = kubernetes()
+        .kind(&GroupVersionKind::new("", "v1", "ConfigMap"))?
+        .field("metadata")?;
+    drop_nulls(at, metadata);
+    first_problem(at, "ObjectMeta", metadata)
 }
 
 /// Writes the base64 texts in a member as Go does, which keeps only what they stand for.
@@ -113,7 +123,6 @@ fn go_type(at: Cursor<'_>) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use coppice_schema::{GroupVersionKind, kubernetes};
     use serde_json::json;
 
     use super::*;

@@ -23,9 +23,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::status::ApiError;
 use crate::store::{Store, Texts};
 pub(crate) use builtin::Plain;
 use coppice_schema::{Cursor, FieldError};
+pub(crate) use decoding::metadata_problem;
 pub(crate) use service_ip::API_SERVER_ADDRESS;
 
 /// What rules may look at beside the object.
@@ -158,12 +160,7 @@ pub(crate) trait Kind: Send + Sync {
 
     /// Whether the change counts in `metadata.generation`.
     fn counts_as_generation(&self, object: &Value, old: &Value) -> bool {
-        fn content(value: &Value, has_status: bool) -> impl Iterator<Item = (&String, &Value)> {
-            let members = value.as_object().into_iter().flatten();
-            members.filter(move |(name, _)| *name != "metadata" && !(has_status && *name == "status"))
-        }
-        let has_status = self.has_status();
-        !content(object, has_status).eq(content(old, has_status))
+        content_differs(object, old, self.has_status())
     }
 
     /// The grace period a deletion gets, if deletion of this object waits for anyone.
@@ -185,14 +182,25 @@ pub(crate) trait Kind: Send + Sync {
     }
 
     /// The state after a strategic merge patch.
-    fn strategic_merge(&self, _object: Value, _patch: &Value) -> Result<Value, String> {
-        Err("strategic merge patches are not supported for this kind".to_owned())
+    fn strategic_merge(&self, _object: Value, _patch: &Value) -> Result<Value, ApiError> {
+        Err(ApiError::bad_request(
+            "strategic merge patches are not supported for this kind",
+        ))
     }
 
     /// Warnings to send back with a write.
     fn warnings(&self, _object: &Value) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Whether anything but metadata differs, and but the status if there is one apart.
+fn content_differs(object: &Value, old: &Value, has_status: bool) -> bool {
+    fn content(value: &Value, has_status: bool) -> impl Iterator<Item = (&String, &Value)> {
+        let members = value.as_object().into_iter().flatten();
+        members.filter(move |(name, _)| *name != "metadata" && !(has_status && *name == "status"))
+    }
+    !content(object, has_status).eq(content(old, has_status))
 }
 
 /// A column of the table form.

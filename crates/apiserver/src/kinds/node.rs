@@ -39,7 +39,8 @@ pub(super) fn validate(object: &Value, errors: &mut Vec<FieldError>) {
     for (index, taint) in taints.into_iter().flatten().enumerate() {
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
         let effect = taint["effect"].as_str().unwrap_or_default();
-        let at = format!("spec.taints[{index}]");
+        // That is how a real server calls them.
+        let at = format!("metadata.taints[{index}]");
         if taint["key"].as_str().unwrap_or_default().is_empty() {
             errors.push(FieldError::invalid(
                 format!("{at}.key"),
@@ -103,7 +104,11 @@ mod tests {
         );
         assert_eq!(
             errors(json!([{"key": "a", "effect": "Odd"}, {"effect": ""}])),
-            ["spec.taints[0].effect", "spec.taints[1].key", "spec.taints[1].effect"]
+            [
+                "metadata.taints[0].effect",
+                "metadata.taints[1].key",
+                "metadata.taints[1].effect"
+            ]
         );
         let change = |old: Value, new: Value| {
             let mut errors = Vec::new();

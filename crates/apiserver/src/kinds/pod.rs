@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::builtin::Plain;
 use super::{AdmissionRefusal, Kind, NameRule, Part, World, pod_defaults, pod_validation};
 use crate::ports::format_time;
+use crate::status::ApiError;
 use crate::store::Key;
 use crate::tree::{meta, object_mut};
 
@@ -52,7 +53,7 @@ impl Kind for Pod {
         self.0.check_types(object)
     }
 
-    fn strategic_merge(&self, object: Value, patch: &Value) -> Result<Value, String> {
+    fn strategic_merge(&self, object: Value, patch: &Value) -> Result<Value, ApiError> {
         self.0.strategic_merge(object, patch)
     }
 
@@ -63,7 +64,7 @@ impl Kind for Pod {
     fn default(&self, object: &mut Value) {
         self.0.default(object);
         if let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) {
-            pod_defaults::default_pod_spec(spec);
+            pod_defaults::default_pod(spec);
         }
         if let Some(status) = object.get_mut("status").filter(|status| status.is_object()) {
             pod_defaults::default_pod_status(status);

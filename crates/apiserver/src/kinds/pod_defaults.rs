@@ -10,8 +10,6 @@ pub(super) fn default_pod_spec(spec: &mut Value) {
     set(spec, "schedulerName", "default-scheduler");
     spec.entry("terminationGracePeriodSeconds").or_insert(json!(30));
     spec.entry("securityContext").or_insert(json!({}));
-    spec.entry("enableServiceLinks").or_insert(json!(true));
-    default_resources(spec.get_mut("resources"));
     let host_network = spec.get("hostNetwork") == Some(&json!(true));
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -48,7 +46,6 @@ fn default_container(container: &mut Value, host_network: bool) {
         if is_latest(image) { "Always" } else { "IfNotPresent" },
     );
     container.entry("resources").or_insert(json!({}));
-    default_resources(container.get_mut("resources"));
     for port in container
         .get_mut("ports")
         .and_then(Value::as_array_mut)
@@ -97,22 +94,10 @@ fn is_latest(image: &str) -> bool {
 }
 
 /// What has a limit and no request requests its limit.
-fn default_resources(resources: Option<&mut Value>) {
+fn default_requests(resources: Option<&mut Value>) {
     let Some(resources) = resources.and_then(Value::as_object_mut) else {
         return;
     };
-    for list in ["limits", "requests"] {
-        for quantity in resources
-            .get_mut(list)
-            .and_then(Value::as_object_mut)
-            .into_iter()
-            .flat_map(Map::values_mut)
-        {
-            if quantity.is_number() {
-                *quantity = json!(quantity.to_string());
-            }
-        }
-    }
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else {
         return;
     };
@@ -191,19 +176,33 @@ fn default_downward(downward: Option<&mut Value>) {
     }
 }
 
-/// Fills in what a pod status leaves out: the list form of the address.
+/// Fills in what pods have and templates do not.
+pub(super) fn default_pod(spec: &mut Value) {
+    default_pod_spec(spec);
+    if let Some(spec) = spec.as_object_mut() {
+        spec.entry("enableServiceLinks").or_insert(json!(true));
+        default_requests(spec.get_mut("resources"));
+        for list in ["containers", "initContainers"] {
+            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                default_requests(container.get_mut("resources"));
+            }
+        }
+    }
+}
+
+/// Fills in what a pod status leaves out: the addresses are a list and, for old clients, its first entry, which counts when
+/// both are given.
 pub(super) fn default_pod_status(status: &mut Value) {
     let address = status
         .get("podIP")
         .and_then(Value::as_str)
         .filter(|address| !address.is_empty())
         .map(str::to_owned);
-    let listed = status
-        .get("podIPs")
-        .and_then(Value::as_array)
-        .is_some_and(|list| !list.is_empty());
-    if let Some(address) = address.filter(|_| !listed) {
-        status["podIPs"] = json!([{"ip": address}]);
+    let listed = status.pointer("/podIPs/0/ip").cloned();
+    match (address, listed) {
+        (Some(address), listed) if listed != Some(json!(address)) => status["podIPs"] = json!([{"ip": address}]),
+        (None, Some(listed)) => status["podIP"] = listed,
+        _ => {}
     }
 }
 

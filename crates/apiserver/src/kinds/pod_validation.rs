@@ -53,6 +53,23 @@ pub(super) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
             ));
         }
     }
+    for (index, container) in list("initContainers").iter().enumerate() {
+        let at = format!("{path}.initContainers[{index}]");
+        let forbidden = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
+        for name in forbidden.into_iter().filter(|name| container.get(name).is_some()) {
+            if container["restartPolicy"] != "Always" {
+                let detail = "may not be set for init containers without restartPolicy=Always";
+                errors.push(FieldError::forbidden(format!("{at}.{name}"), detail));
+            }
+        }
+    }
+    for (index, constraint) in list("topologySpreadConstraints").iter().enumerate() {
+        validate_spread(
+            constraint,
+            &format!("{path}.topologySpreadConstraints[{index}]"),
+            &mut errors,
+        );
+    }
     validate_mounts(spec, path, &volumes, &mut errors);
     if let Some(host) = spec
         .get("hostname")
@@ -63,6 +80,24 @@ pub(super) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
         errors.push(FieldError::invalid(format!("{path}.hostname"), json!(host), detail));
     }
     errors
+}
+
+fn validate_spread(constraint: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let skew = constraint["maxSkew"].as_i64().unwrap_or(0);
+    if skew <= 0 {
+        let detail = "must be greater than zero";
+        errors.push(FieldError::invalid(format!("{at}.maxSkew"), json!(skew), detail));
+    }
+    if constraint["topologyKey"].as_str().unwrap_or_default().is_empty() {
+        errors.push(FieldError::required(format!("{at}.topologyKey"), "can not be empty"));
+    }
+    one_of(
+        constraint,
+        "whenUnsatisfiable",
+        &["DoNotSchedule", "ScheduleAnyway"],
+        at,
+        errors,
+    );
 }
 
 fn one_of(spec: &Value, name: &str, allowed: &[&str], path: &str, errors: &mut Vec<FieldError>) {
@@ -172,13 +207,6 @@ pub(super) fn validate_spec_change(object: &Value, old: &Value) -> Vec<FieldErro
     let mut errors = Vec::new();
     let (mut new, old) = (object["spec"].clone(), &old["spec"]);
     let gated = has_gates(old);
-    if let Some((index, added)) = added_gate(&new, old) {
-        let detail = format!("only deletion is allowed, but found new scheduling gate '{added}'");
-        errors.push(FieldError::forbidden(
-            format!("spec.schedulingGates[{index}].name"),
-            detail,
-        ));
-    }
     for kind in ["containers", "initContainers"] {
         let pairs = new[kind].as_array().map_or(0, Vec::len) == old[kind].as_array().map_or(0, Vec::len);
         if !pairs {
@@ -198,11 +226,20 @@ pub(super) fn validate_spec_change(object: &Value, old: &Value) -> Vec<FieldErro
             container["image"] = old[kind][index]["image"].clone();
         }
     }
+    if let Some((index, added)) = added_gate(&new, old) {
+        let detail = format!("only deletion is allowed, but found new scheduling gate '{added}'");
+        errors.push(FieldError::forbidden(
+            format!("spec.schedulingGates[{index}].name"),
+            detail,
+        ));
+    }
     forgive(&mut new, old, "activeDeadlineSeconds");
     forgive(&mut new, old, "schedulingGates");
-    if tolerations_only_added(&new, old) {
-        forgive(&mut new, old, "tolerations");
+    if !tolerations_only_added(&new, old) {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        errors.push(FieldError::forbidden("spec.tolerations", detail));
     }
+    forgive(&mut new, old, "tolerations");
     if new["terminationGracePeriodSeconds"] == 1
         && old["terminationGracePeriodSeconds"]
             .as_i64()

@@ -86,11 +86,11 @@ pub(super) fn validate_binding(object: &Value, cluster: bool, errors: &mut Vec<F
     }
     let subjects = object.get("subjects").and_then(Value::as_array);
     for (index, subject) in subjects.into_iter().flatten().enumerate() {
-        validate_subject(subject, &format!("subjects[{index}]"), errors);
+        validate_subject(subject, cluster, &format!("subjects[{index}]"), errors);
     }
 }
 
-fn validate_subject(subject: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn validate_subject(subject: &Value, cluster: bool, at: &str, errors: &mut Vec<FieldError>) {
     if text(subject, "name").is_empty() {
         errors.push(FieldError::required(format!("{at}.name"), ""));
     }
@@ -111,7 +111,8 @@ fn validate_subject(subject: &Value, at: &str, errors: &mut Vec<FieldError>) {
             &[json!(expected)],
         ));
     }
-    if expected.is_empty() && text(subject, "namespace").is_empty() {
+    // Within a namespace, that one is meant.
+    if cluster && expected.is_empty() && text(subject, "namespace").is_empty() {
         errors.push(FieldError::required(format!("{at}.namespace"), ""));
     }
 }
@@ -149,6 +150,11 @@ mod tests {
         good["subjects"] = json!([{"kind": "ServiceAccount", "name": "a"}, {"kind": "Robot", "name": "b"}]);
         assert_eq!(
             paths(|errors| validate_binding(&good, false, errors)),
+            ["subjects[1].kind"]
+        );
+        good["roleRef"]["kind"] = json!("ClusterRole");
+        assert_eq!(
+            paths(|errors| validate_binding(&good, true, errors)),
             ["subjects[0].namespace", "subjects[1].kind"]
         );
     }

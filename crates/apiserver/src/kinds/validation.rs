@@ -10,7 +10,7 @@ use crate::selector::LabelSelector;
 pub(super) fn validate(group: &str, kind: &str, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match (group, kind) {
-        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => workload(object, &mut errors),
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => workload(kind, object, &mut errors),
         ("batch", "Job") => {
             let spec = object.pointer("/spec/template/spec").cloned().unwrap_or_default();
             errors.extend(pod_validation::validate_spec(&spec, "spec.template.spec"));
@@ -19,6 +19,9 @@ pub(super) fn validate(group: &str, kind: &str, object: &Value) -> Vec<FieldErro
         ("", "Service") => service(object, &mut errors),
         ("autoscaling", _) => autoscaler(object, &mut errors),
         ("policy", "PodDisruptionBudget") => {
+            for name in ["minAvailable", "maxUnavailable"] {
+                amount(object, name, &mut errors);
+            }
             let has = |name: &str| object.pointer(&format!("/spec/{name}")).is_some();
             if has("minAvailable") && has("maxUnavailable") {
                 let value = object["spec"].clone();
@@ -47,7 +50,7 @@ pub(super) fn validate(group: &str, kind: &str, object: &Value) -> Vec<FieldErro
     errors
 }
 
-fn workload(object: &Value, errors: &mut Vec<FieldError>) {
+fn workload(kind: &str, object: &Value, errors: &mut Vec<FieldError>) {
     let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     if replicas < 0 {
         errors.push(FieldError::invalid(
@@ -56,25 +59,22 @@ fn workload(object: &Value, errors: &mut Vec<FieldError>) {
             "must be greater than or equal to 0",
         ));
     }
-    let selector = object.pointer("/spec/selector");
+    let selector = object.pointer("/spec/selector").filter(|selector| !selector.is_null());
+    let labels = object.pointer("/spec/template/metadata/labels");
     match selector.map(LabelSelector::from_structured) {
+        // It selects nothing, also not what the template makes.
+        None if kind == "DaemonSet" => errors.push(mismatch(labels)),
         None => errors.push(FieldError::required("spec.selector", "")),
         Some(Ok(parsed)) if parsed.is_empty() => {
-            let detail = "empty selector is invalid for deployment";
+            let detail = format!("empty selector is invalid for {}", kind.to_lowercase());
             errors.push(FieldError::invalid(
                 "spec.selector",
                 selector.cloned().unwrap_or_default(),
                 detail,
             ));
         }
-        Some(Ok(parsed)) => {
-            let labels = object.pointer("/spec/template/metadata/labels");
-            if !parsed.matches_map(labels) {
-                let value = labels.cloned().unwrap_or(Value::Null);
-                let detail = "`selector` does not match template `labels`";
-                errors.push(FieldError::invalid("spec.template.metadata.labels", value, detail));
-            }
-        }
+        Some(Ok(parsed)) if !parsed.matches_map(labels) => errors.push(mismatch(labels)),
+        Some(Ok(_)) => {}
         Some(Err(detail)) => {
             errors.push(FieldError::invalid(
                 "spec.selector",
@@ -85,6 +85,46 @@ fn workload(object: &Value, errors: &mut Vec<FieldError>) {
     }
     let template = object.pointer("/spec/template/spec").cloned().unwrap_or_default();
     errors.extend(pod_validation::validate_spec(&template, "spec.template.spec"));
+    let policy = template["restartPolicy"].as_str().unwrap_or_default();
+    if matches!(policy, "OnFailure" | "Never") {
+        let at = "spec.template.spec.restartPolicy";
+        errors.push(FieldError::not_supported(at, json!(policy), &[json!("Always")]));
+    }
+    if template.get("activeDeadlineSeconds").is_some() {
+        let owner = if kind == "Deployment" { "ReplicaSet" } else { kind };
+        let detail = format!("activeDeadlineSeconds in {owner} is not Supported");
+        errors.push(FieldError::forbidden(
+            "spec.template.spec.activeDeadlineSeconds",
+            detail,
+        ));
+    }
+}
+
+/// A number that is not negative, or a percentage.
+fn amount(object: &Value, name: &str, errors: &mut Vec<FieldError>) {
+    let at = format!("spec.{name}");
+    match object.pointer(&format!("/spec/{name}")) {
+        Some(Value::String(text)) => {
+            let digits = text.strip_suffix('%').unwrap_or_default();
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+                errors.push(FieldError::invalid(at, json!(text), detail));
+            } else if digits.parse::<i64>().is_ok_and(|percent| percent > 100) {
+                errors.push(FieldError::invalid(at, json!(text), "must not be greater than 100%"));
+            }
+        }
+        Some(Value::Number(number)) if number.as_i64().is_some_and(|number| number < 0) => {
+            let detail = "must be greater than or equal to 0";
+            errors.push(FieldError::invalid(at, json!(number), detail));
+        }
+        _ => {}
+    }
+}
+
+fn mismatch(labels: Option<&Value>) -> FieldError {
+    let value = labels.cloned().unwrap_or(Value::Null);
+    let detail = "`selector` does not match template `labels`";
+    FieldError::invalid("spec.template.metadata.labels", value, detail)
 }
 
 fn data(object: &Value, errors: &mut Vec<FieldError>) {
@@ -173,6 +213,14 @@ fn tls(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn lease(object: &Value, errors: &mut Vec<FieldError>) {
+    let transitions = object.pointer("/spec/leaseTransitions").and_then(Value::as_i64);
+    if let Some(transitions) = transitions.filter(|transitions| *transitions < 0) {
+        errors.push(FieldError::invalid(
+            "spec.leaseTransitions",
+            json!(transitions),
+            "must be greater than or equal to 0",
+        ));
+    }
     let seconds = object.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64);
     if let Some(seconds) = seconds.filter(|seconds| *seconds <= 0) {
         errors.push(FieldError::invalid(
@@ -257,11 +305,10 @@ pub(super) fn validate_update(group: &str, kind: &str, object: &Value, old: &Val
             }
         }
         ("scheduling.k8s.io", _) => {
-            for name in ["value", "preemptionPolicy"] {
-                if object.get(name) != old.get(name) {
-                    errors.push(FieldError::forbidden(name, "may not be changed in an update."));
-                }
+            if object.get("value") != old.get("value") {
+                errors.push(FieldError::forbidden("value", "may not be changed in an update."));
             }
+            fixed(object, old, &["/preemptionPolicy"], &mut errors);
         }
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
             if object.get("roleRef") != old.get("roleRef") =>

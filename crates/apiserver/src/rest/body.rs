@@ -112,7 +112,9 @@ impl Call {
             )));
         }
         self.check_kind(&mut object)?;
-        self.check_fields(&mut object, &parsed.duplicates)?;
+        self.check_types(&mut object)
+            .map_err(|problem| self.wrong_type(&problem))?;
+        self.drop_unknown(&mut object, &parsed.duplicates)?;
         Ok(object)
     }
 
@@ -163,17 +165,18 @@ impl Call {
     }
 
     /// Drops unknown fields, and complains about them and about duplicate ones.
-    pub(super) fn check_fields(&self, object: &mut Value, duplicates: &[String]) -> Result<(), ApiError> {
-        let metadata = object.get("metadata");
-        if metadata.is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
-            return Err(self.wrong_type("json: cannot unmarshal metadata: an object is needed"));
-        }
-        self.served
-            .rules
-            .check_types(object)
-            .map_err(|error| self.wrong_type(&error))?;
+    pub(super) fn drop_unknown(&self, object: &mut Value, duplicates: &[String]) -> Result<(), ApiError> {
         let unknown = self.served.rules.prune(object);
         self.complain(&unknown, duplicates)
+    }
+
+    /// The first value that its field cannot hold, if any.
+    pub(super) fn check_types(&self, object: &mut Value) -> Result<(), String> {
+        let metadata = object.get("metadata");
+        if metadata.is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
+            return Err("json: cannot unmarshal metadata: an object is needed".to_owned());
+        }
+        self.served.rules.check_types(object)
     }
 
     /// Checks a parsed configuration's type, and nothing that server-side apply finds out itself.

@@ -69,7 +69,7 @@ impl Call {
             }
             admission::validate_delete(self, &old, options).await?;
             let decision = decide(&*self.served.rules, &old, options, self.core.clock.now());
-            if options.dry_run || self.options.dry_run {
+            if options.dry_run {
                 return Ok(Deleted::imagined(decision, old));
             }
             if let Some(deleted) = self.carry_out(decision, old, &current) {
@@ -96,10 +96,10 @@ impl Call {
             Deletion::Mark { mut object, remove } => {
                 view::to_storage(&self.served, &mut object);
                 let marked = self.put_change(&object, current.key(), current.revision())?;
-                if remove && store.remove(id, current.key(), marked.revision()).is_ok() {
+                if remove && let Ok(removed) = store.remove(id, current.key(), marked.revision()) {
                     self.core.after_write(&self.served, &object);
                     return Some(Deleted {
-                        object: view::shown_value(&self.served, &marked),
+                        object: view::shown_value(&self.served, &removed),
                         gone: true,
                     });
                 }
@@ -129,10 +129,14 @@ impl Call {
         Ok(())
     }
 
-    /// The options of body and query; the query wins only where the body is silent.
+    /// The options of the body or, without one, of the query.
     pub(crate) fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
         let body = self.plain_body()?;
-        read_options(&body, &self.options)
+        if self.body.is_empty() {
+            read_options(&body, &self.options)
+        } else {
+            read_options(&body, &super::Options::default())
+        }
     }
 
     /// The same request on one object of the collection.

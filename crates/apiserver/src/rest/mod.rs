@@ -8,6 +8,7 @@ mod create;
 mod delete;
 mod deletion;
 mod dispatch;
+mod json_patch_operations;
 mod list;
 mod metadata;
 mod negotiate;
@@ -27,6 +28,7 @@ use parking_lot::Mutex;
 
 pub(crate) use deletion::{DeleteOptions, Deletion, decide as decide_deletion, read_options};
 pub(crate) use dispatch::handle;
+pub(crate) use json_patch_operations::carry_out;
 pub(crate) use metadata::validate_name;
 pub(crate) use negotiate::{Answer, Form, negotiate};
 pub(crate) use query::Options;

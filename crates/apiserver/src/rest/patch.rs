@@ -4,6 +4,7 @@ use coppice_schema::FieldError;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
+use super::json_patch_operations::carry_out;
 use super::{Call, Reply};
 use crate::codec::{self, Parsed};
 use crate::kinds::Part;
@@ -66,14 +67,10 @@ impl Call {
     fn patched(&self, language: &Language, current: &Value, duplicates: &[String]) -> Result<Value, ApiError> {
         let mut object = current.clone();
         match language {
-            Language::Json(patch) => json_patch::patch(&mut object, patch).map_err(|_| ApiError::patch_refused())?,
+            Language::Json(patch) => carry_out(&mut object, patch).map_err(|_| ApiError::patch_refused())?,
             Language::Merge(patch) => json_patch::merge(&mut object, patch),
             Language::Strategic(patch) => {
-                object = self
-                    .served
-                    .rules
-                    .strategic_merge(object, patch)
-                    .map_err(ApiError::bad_request)?;
+                object = self.served.rules.strategic_merge(object, patch)?;
             }
         }
         self.check_patched(&object, current)?;
@@ -83,7 +80,10 @@ impl Call {
         } else {
             set_aside_same(&mut object, current)
         };
-        self.check_fields(&mut object, duplicates)?;
+        if let Err(problem) = self.check_types(&mut object) {
+            return Err(ApiError::unreadable_patch(&object.to_string(), &problem));
+        }
+        self.drop_unknown(&mut object, duplicates)?;
         members_mut(&mut object).extend(unchanged);
         Ok(object)
     }
@@ -98,12 +98,7 @@ impl Call {
                 return Err(ApiError::bad_request(format!("the patch may not change {name}")));
             }
         }
-        let (new, old) = (meta_text(object, "name"), meta_text(current, "name"));
-        if new != old {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({new}) does not match the name on the URL ({old})"
-            )));
-        }
+        self.check_name(object)?;
         let (new, old) = (meta_text(object, "namespace"), meta_text(current, "namespace"));
         if !new.is_empty() && new != old {
             return Err(ApiError::bad_request(format!(
@@ -129,7 +124,8 @@ impl Call {
             meta_mut(&mut applied).insert("name".into(), self.path.name.as_str().into());
         }
         self.check_name(&applied)?;
-        self.settle_namespace(&mut applied)?;
+        // What is stated stays as it is stated; creating fills the namespace in.
+        self.settle_namespace(&mut applied.clone())?;
         let writer = Writer::apply(self, applied.clone());
         loop {
             if self.core.store.get(&self.served.id, &self.key()).is_none() {
@@ -152,7 +148,7 @@ impl Call {
             let why = "uid mismatch: the provided object specified a uid or resourceVersion, and no existing object was found";
             return Err(ApiError::conflict(self.served.about(), &self.path.name, why));
         }
-        let object = writer.merge(self, &Writer::blank(self, applied))?;
+        let object = writer.merge(self, writer.blank())?;
         let outcome = self.create_object(object, writer).await?;
         self.show(StatusCode::CREATED, &outcome)
     }

@@ -26,8 +26,8 @@ impl Call {
         self.settle_namespace(&mut wanted)?;
         let absent = self.core.store.get(&self.served.id, &self.key()).is_none();
         if absent && part == Part::Main && self.served.rules.allows_create_on_update() {
+            self.check_uid(&wanted, &Value::Null)?;
             meta_mut(&mut wanted).remove("resourceVersion");
-            meta_mut(&mut wanted).remove("uid");
             let created = self.create_object(wanted, &Writer::update(self)).await?;
             return self.show(StatusCode::CREATED, &created);
         }
@@ -87,7 +87,7 @@ impl Call {
         let mut object = decide(&old)?;
         self.check_preconditions(&object, &old)?;
         self.served.rules.default(&mut object);
-        self.settle(&mut object, &old, part);
+        self.undo(&mut object, &old, part);
         writer.on_update(self, &mut object, &old);
         self.served.rules.admit_update(&mut object, part);
         admission::mutate(self, Operation::Update, &mut object, Some(&old)).await?;
@@ -112,14 +112,8 @@ impl Call {
     /// A write may name the state (`resourceVersion`) and the object (`uid`) it is meant for.
     fn check_preconditions(&self, object: &Value, old: &Value) -> Result<(), ApiError> {
         let (about, name) = (self.served.about(), self.path.name.as_str());
-        let (uid, old_uid) = (meta_text(object, "uid"), meta_text(old, "uid"));
-        if self.verb == super::Verb::Update && !uid.is_empty() && uid != old_uid {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}",
-                self.served.plural,
-                self.key()
-            );
-            return Err(ApiError::conflict(about, name, &why));
+        if self.verb == super::Verb::Update {
+            self.check_uid(object, old)?;
         }
         let revision = meta_text(object, "resourceVersion");
         if !revision.is_empty() && revision != meta_text(old, "resourceVersion") {
@@ -129,8 +123,31 @@ impl Call {
         Ok(())
     }
 
-    /// Undoes what this part of the object may not change.
+    fn check_uid(&self, object: &Value, old: &Value) -> Result<(), ApiError> {
+        let (uid, old_uid) = (meta_text(object, "uid"), meta_text(old, "uid"));
+        if uid.is_empty() || uid == old_uid {
+            return Ok(());
+        }
+        let group = match self.served.custom {
+            true => format!("{}/", self.served.group),
+            false => String::new(),
+        };
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}",
+            self.served.plural,
+            self.key()
+        );
+        Err(ApiError::conflict(self.served.about(), &self.path.name, &why))
+    }
+
+    /// Undoes what this part of the object may not change, also by the rules of its kind.
     fn settle(&self, object: &mut Value, old: &Value, part: Part) {
+        self.undo(object, old, part);
+        self.served.rules.prepare_update(object, old, part);
+    }
+
+    /// Undoes what this part of the object may not change.
+    fn undo(&self, object: &mut Value, old: &Value, part: Part) {
         let rules = &self.served.rules;
         metadata::keep_server_fields(object, old);
         match part {
@@ -138,7 +155,13 @@ impl Call {
             Part::Main | Part::Other(_) => {}
             Part::Status => {
                 let kept: &[&str] = if rules.status_write_keeps_metadata() {
-                    &["labels", "annotations", "finalizers", "managedFields"]
+                    &[
+                        "labels",
+                        "annotations",
+                        "finalizers",
+                        "ownerReferences",
+                        "managedFields",
+                    ]
                 } else {
                     &["managedFields"]
                 };
@@ -151,7 +174,6 @@ impl Call {
                 }
             }
         }
-        rules.prepare_update(object, old, part);
     }
 
     fn validate_change(&self, object: &Value, old: &Value, part: Part) -> Result<(), ApiError> {
@@ -200,7 +222,7 @@ impl Call {
     }
 
     /// Commits a tree in its stored form; `None` when the state changed meanwhile.
-    pub(super) fn put_change(&self, object: &Value, key: &Key, revision: u64) -> Option<std::sync::Arc<Object>> {
+    pub(crate) fn put_change(&self, object: &Value, key: &Key, revision: u64) -> Option<std::sync::Arc<Object>> {
         let draft = Draft::new(object, selectable_values(&*self.served.rules, object));
         let stored = self
             .core

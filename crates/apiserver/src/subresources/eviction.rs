@@ -44,9 +44,36 @@ pub(super) async fn create(call: &Call) -> Result<Reply, ApiError> {
     if !needs_no_budget(&pod) {
         spend_budget(call, &pod, &options)?;
     }
+    if !options.dry_run {
+        mark(call)?;
+    }
     call.delete_named(&options).await?;
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(Reply::json(StatusCode::CREATED, &status))
+}
+
+/// Says in the status of the pod why it goes, for those who see it go.
+fn mark(call: &Call) -> Result<(), ApiError> {
+    loop {
+        let current = call.core.store.get(&call.served.id, &call.key());
+        let current = current.ok_or_else(|| call.not_found())?;
+        let mut pod = current.value();
+        let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": format_time(call.core.clock.now())});
+        if !pod["status"]["conditions"].is_array() {
+            pod["status"]["conditions"] = json!([]);
+        }
+        let conditions = pod["status"]["conditions"].as_array_mut();
+        let Some(conditions) = conditions else { return Ok(()) };
+        match conditions.iter_mut().find(|known| known["type"] == "DisruptionTarget") {
+            Some(known) if known["status"] == "True" => return Ok(()),
+            Some(known) => *known = condition,
+            None => conditions.push(condition),
+        }
+        if call.put_change(&pod, current.key(), current.revision()).is_some() {
+            return Ok(());
+        }
+    }
 }
 
 /// Pods that do not run, or are leaving already, disrupt nothing.

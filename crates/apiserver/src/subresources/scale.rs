@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::{Part, ScalePaths};
 use crate::managed::Writer;
-use crate::rest::{Call, Reply};
+use crate::rest::{Call, Reply, carry_out};
 use crate::status::ApiError;
 use crate::tree::{meta_mut, meta_text};
 
@@ -27,6 +27,10 @@ pub(super) fn get(call: &Call) -> Result<Reply, ApiError> {
 /// PUT.
 pub(super) async fn update(call: &Call) -> Result<Reply, ApiError> {
     let scale = call.plain_body()?;
+    if let Some(problem) = wrong_type(&scale) {
+        let message = format!("Scale in version \"v1\" cannot be handled as a Scale: {problem}");
+        return Err(ApiError::bad_request(message));
+    }
     write(call, &|_| Ok(scale.clone())).await
 }
 
@@ -38,13 +42,30 @@ pub(super) async fn patch(call: &Call) -> Result<Reply, ApiError> {
         if patch.is_array() {
             let patch: json_patch::Patch = serde_json::from_value(patch.clone())
                 .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-            json_patch::patch(&mut scale, &patch).map_err(|error| ApiError::bad_request(error.to_string()))?;
+            carry_out(&mut scale, &patch).map_err(|_| ApiError::patch_refused())?;
         } else {
             json_patch::merge(&mut scale, &patch);
         }
-        Ok(scale)
+        let text = scale.to_string();
+        wrong_type(&scale).map_or(Ok(scale), |problem| Err(ApiError::unreadable_patch(&text, &problem)))
     })
     .await
+}
+
+/// What is wrong with the type of the number, in the words of Go's decoder.
+fn wrong_type(scale: &Value) -> Option<String> {
+    let found = match scale.pointer("/spec/replicas")? {
+        Value::Null => return None,
+        Value::Number(number) if number.is_i64() => return None,
+        Value::Number(number) => format!("number {number}"),
+        Value::String(_) => "string".to_owned(),
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Array(_) => "array".to_owned(),
+        Value::Object(_) => "object".to_owned(),
+    };
+    Some(format!(
+        "json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"
+    ))
 }
 
 type Decide<'a> = &'a (dyn Fn(&Value) -> Result<Value, ApiError> + Send + Sync);

@@ -37,9 +37,6 @@ pub(super) fn layout(group: &str, kind: &str) -> (&'static [Heading], Fill) {
                 age(object, now),
             ]
         }),
-        ("", "ServiceAccount") => (const { &[NAME, text("Secrets"), AGE] }, |object, now| {
-            vec![name(object), json!(items(object, "/secrets").count()), age(object, now)]
-        }),
         ("" | "events.k8s.io", "Event") => (EVENT, event),
         ("coordination.k8s.io", _) => (const { &[NAME, text("Holder"), AGE] }, |object, now| {
             vec![
@@ -121,7 +118,7 @@ const EVENT: &[Heading] = &[
     wide("Source"),
     text("Message"),
     wide("First Seen"),
-    ("Count", "integer", "", 1),
+    wide("Count"),
     ("Name", "string", "name", 1),
 ];
 
@@ -147,7 +144,10 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         "involvedObject"
     };
     let kind = text_at(object, &format!("/{regarding}/kind"), "").to_lowercase();
-    let about = format!("{kind}/{}", text_at(object, &format!("/{regarding}/name"), ""));
+    let about = match text_at(object, &format!("/{regarding}/name"), "").as_str() {
+        "" => kind,
+        name => format!("{kind}/{name}"),
+    };
     let source = first_of(&[
         "/source/component",
         "/deprecatedSource/component",
@@ -235,7 +235,7 @@ fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-const REVISION: &[Heading] = &[NAME, text("Controller"), number("Revision"), AGE];
+const REVISION: &[Heading] = &[NAME, text("Controller"), text("Revision"), AGE];
 
 fn revision(object: &Value, now: Timestamp) -> Vec<Value> {
     let owner = items(object, "/metadata/ownerReferences").find(|owner| owner["controller"] == true);

@@ -173,21 +173,34 @@ pub(super) fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// A part of the whole, or an amount for each pod.
+fn amount(metric: Option<&Value>, path: &str) -> String {
+    let target = metric.and_then(|metric| metric.pointer(path)).unwrap_or(&Value::Null);
+    match (target["averageUtilization"].as_i64(), target["averageValue"].as_str()) {
+        (Some(percent), _) => format!("{percent}%"),
+        (None, Some(value)) => value.to_owned(),
+        (None, None) => "<unknown>".to_owned(),
+    }
+}
+
 fn targets(object: &Value) -> String {
     let targets: Vec<String> = items(object, "/spec/metrics")
         .enumerate()
         .map(|(index, metric)| {
-            let wanted = metric.pointer("/resource/target/averageUtilization");
-            let current = object.pointer(&format!(
-                "/status/currentMetrics/{index}/resource/current/averageUtilization"
-            ));
-            let percent = |value: Option<&Value>| {
-                value
-                    .and_then(Value::as_i64)
-                    .map_or_else(|| "<unknown>".to_owned(), |value| format!("{value}%"))
-            };
-            let label = text_at(metric, "/resource/name", "metric");
-            format!("{label}: {}/{}", percent(current), percent(wanted))
+            let current = object.pointer(&format!("/status/currentMetrics/{index}"));
+            match text_at(metric, "/type", "").as_str() {
+                "Resource" => {
+                    let (wanted, found) = ("/resource/target", "/resource/current");
+                    let label = text_at(metric, "/resource/name", "");
+                    format!("{label}: {}/{}", amount(current, found), amount(Some(metric), wanted))
+                }
+                "Pods" => format!(
+                    "{}/{}",
+                    amount(current, "/pods/current"),
+                    amount(Some(metric), "/pods/target")
+                ),
+                _ => "<unknown type>".to_owned(),
+            }
         })
         .collect();
     if targets.is_empty() {

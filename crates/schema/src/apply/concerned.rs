@@ -71,6 +71,7 @@ mod tests {
             manager,
             subresource,
             reach: &reach,
+            blank: None,
             now,
         };
         let condition = |status: &str| json!({"type": "Ready", "status": status});

@@ -82,7 +82,9 @@ pub struct Write<'a> {
     pub subresource: &'a str,
     /// What can be owned there.
     pub reach: &'a Reach,
-    /// The current time as stored in managed fields, for example `2026-01-02T03:04:05Z`.
+    /// What an object of this type has without anybody writing it, if that is anything.
+    pub blank: Option<&'a Value>,
+    /// The current time as stored in managed fields, for example `2026-01-02T03:04:05Z`; empty for a write without one.
     pub now: &'a str,
 }
 
@@ -178,7 +180,8 @@ pub fn apply(write: &Write<'_>, live: &Value, config: &Value, force: bool) -> Re
     let mut managed = decode(managed_entries(live)).map_err(ApplyError::ManagedFields)?;
     if managed.is_empty() {
         // What is there was written before anybody tracked it; it belongs to a manager of its own.
-        let empty = json!({"apiVersion": config.get("apiVersion"), "kind": config.get("kind")});
+        let nothing = || json!({"apiVersion": config.get("apiVersion"), "kind": config.get("kind")});
+        let empty = write.blank.cloned().unwrap_or_else(nothing);
         let past = Write {
             manager: BEFORE_FIRST_APPLY,
             ..*write

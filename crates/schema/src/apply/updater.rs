@@ -57,7 +57,7 @@ pub(super) fn transfer(write: &Write<'_>, changes: Comparison, managed: &mut Man
         };
         let owner = managed.entry(key).or_insert_with(fresh);
         owner.set.extend(gained);
-        owner.time = Some(write.now.to_owned());
+        owner.time = (!write.now.is_empty()).then(|| write.now.to_owned());
     }
 }
 

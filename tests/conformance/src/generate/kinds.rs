@@ -73,7 +73,7 @@ pub(super) static KINDS: [&Kind; 25] = [
         "v1",
         "Service",
         content::service,
-        r#"{"spec": {"clusterIP": "None"}}"#
+        r#"{"spec": {"clusterIP": "None", "selector": {"app": "a"}}}"#
     ),
     kind!(
         "/api/v1/namespaces/$NS/serviceaccounts",

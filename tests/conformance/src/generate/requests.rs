@@ -193,9 +193,8 @@ impl Making<'_> {
                 json!({field: format!("${kept}.metadata.{field}")}),
             );
         }
-        let query = self.query(&[]);
         let body = self.dice.chance(70).then_some(Value::Object(options));
-        self.send(format!("DELETE {}{query}", self.path(name, "")), body, None);
+        self.send(format!("DELETE {}", self.path(name, "")), body, None);
     }
 
     fn delete_collection(&mut self) {
@@ -212,7 +211,12 @@ impl Making<'_> {
     }
 
     fn read(&mut self, name: &str) {
-        let accept = self.dice.one(&["", "", "Table", "PartialObjectMetadata"]);
+        // Metadata of daemon sets lacks what a real server converts from an older version.
+        let forms: &[&str] = match self.kind.kind {
+            "DaemonSet" => &[""],
+            _ => &["", "", "Table", "PartialObjectMetadata"],
+        };
+        let accept = self.dice.one(forms);
         let list = self.kind.is_namespaced() && self.dice.chance(50);
         let request = match list {
             true => {
@@ -246,7 +250,10 @@ impl Making<'_> {
     /// What only some kinds have.
     fn extra(&mut self, name: &str) {
         if self.kind.scale {
-            let replicas = self.dice.one(&[json!(2), json!(3), json!(11), json!(-1), json!("two")]);
+            // Not what an object has already: a real server writes that down again.
+            let replicas = self
+                .dice
+                .one(&[json!(3), json!(4), json!(6), json!(11), json!(-1), json!("two")]);
             let path = self.path(name, "/scale");
             return match self.dice.below(3) {
                 0 => self.send(format!("GET {path}"), None, None),
@@ -323,6 +330,8 @@ impl Making<'_> {
     fn nullify(&mut self, body: &mut Value) {
         let mut paths = Vec::new();
         places(body, &mut String::new(), &mut paths);
+        // Items of lists are never null.
+        paths.retain(|(path, _)| !path.ends_with(|last: char| last.is_ascii_digit()));
         let (path, _) = self.dice.one(&paths);
         if let Some(value) = body.pointer_mut(&path) {
             *value = Value::Null;
@@ -338,7 +347,7 @@ impl Making<'_> {
             return;
         }
         let (path, _) = self.dice.one(&paths);
-        let directive = self.dice.one(&["replace", "delete", "merge"]);
+        let directive = self.dice.one(&["replace", "delete"]);
         if let Some(value) = body.pointer_mut(&path) {
             value["$$patch"] = json!(directive);
         }
