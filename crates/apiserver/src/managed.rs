@@ -51,6 +51,11 @@ impl Writer {
         let rules = &call.served.rules;
         let reach = match call.path.subresource.as_str() {
             "status" if call.served.custom => Reach::custom_status(),
+            "status" if &*call.served.kind == "Pod" => Reach::Except(FieldSet::of_fields(&[
+                &["spec"],
+                &["metadata", "deletionTimestamp"],
+                &["metadata", "ownerReferences"],
+            ])),
             "status" => Reach::Except(FieldSet::of_fields(&[&["spec"]])),
             _ if rules.has_status() => Reach::without_status(),
             _ => Reach::everything(),

@@ -153,9 +153,6 @@ impl Kind for Plain {
         if self.kind == "Service" && part == Part::Main {
             service_ip::keep(object, old);
         }
-        if self.kind == "DaemonSet" {
-            defaults::count_template(object, old);
-        }
         if self.kind == "Namespace" {
             if part == Part::Other("finalize") {
                 crate::tree::carry("status", old, object);
@@ -177,6 +174,10 @@ impl Kind for Plain {
             object["status"]["phase"] = json!("Terminating");
             crate::tree::meta_mut(object).remove("deletionGracePeriodSeconds");
         }
+    }
+
+    fn has_dependents(&self) -> bool {
+        self.kind != "Event"
     }
 
     fn refuses_deletion(&self, object: &Value) -> Option<String> {

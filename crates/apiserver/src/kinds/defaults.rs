@@ -52,6 +52,8 @@ fn service(object: &mut Value) {
         let config = &mut value["sessionAffinityConfig"];
         set(config, "clientIP", json!({}));
         set(&mut config["clientIP"], "timeoutSeconds", json!(10_800));
+    } else if let Some(members) = value.as_object_mut() {
+        members.remove("sessionAffinityConfig");
     }
     let kind = value["type"].as_str().unwrap_or_default().to_owned();
     if kind != "ExternalName" {
@@ -106,7 +108,6 @@ fn workload(kind: &str, object: &mut Value) {
         default_pod_spec(spec);
     }
     let labels = object.pointer("/spec/template/metadata/labels").cloned();
-    let mut template_generation = false;
     let spec = spec(object);
     let mut value = Value::Object(std::mem::take(spec));
     match kind {
@@ -139,7 +140,6 @@ fn workload(kind: &str, object: &mut Value) {
             );
         }
         "DaemonSet" => {
-            template_generation = true;
             set(&mut value, "revisionHistoryLimit", json!(10));
             strategy(
                 &mut value,
@@ -161,28 +161,6 @@ fn workload(kind: &str, object: &mut Value) {
     } else if let Some(members) = object.as_object_mut() {
         members.remove("spec");
     }
-    if template_generation {
-        let mut metadata = object["metadata"].take();
-        let annotations = object_mut(&mut metadata, "annotations");
-        annotations.entry(TEMPLATE_GENERATION).or_insert(json!("1"));
-        object["metadata"] = metadata;
-    }
-}
-
-/// Daemon sets count changes of their template here, in a field of an older version.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-
-/// Counts a change of a daemon set's template.
-pub(super) fn count_template(object: &mut Value, old: &Value) {
-    let changed = object.pointer("/spec/template") != old.pointer("/spec/template");
-    let known = old
-        .pointer("/metadata/annotations")
-        .and_then(|annotations| annotations.get(TEMPLATE_GENERATION));
-    let count: i64 = known
-        .and_then(Value::as_str)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(1);
-    object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!((count + i64::from(changed)).to_string());
 }
 
 fn strategy(spec: &mut Value, name: &str, rolling: &Value) {

@@ -176,6 +176,11 @@ pub(crate) trait Kind: Send + Sync {
     /// Changes an object that starts to wait for its removal.
     fn mark_deleting(&self, _object: &mut Value) {}
 
+    /// Whether objects of this kind may own others, so that a deletion can wait for them.
+    fn has_dependents(&self) -> bool {
+        true
+    }
+
     /// Why this object may not be deleted, if so.
     fn refuses_deletion(&self, _object: &Value) -> Option<String> {
         None

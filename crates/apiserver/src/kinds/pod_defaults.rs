@@ -252,17 +252,20 @@ mod tests {
     #[test]
     fn containers_get_their_defaults() {
         let mut spec = json!({"containers": [{"name": "c", "image": "registry:5000/a/b", "ports": [{"containerPort": 80}],
-            "readinessProbe": {"httpGet": {"port": 80}}, "resources": {"limits": {"cpu": 1}}}]});
+            "readinessProbe": {"httpGet": {"port": 80}}, "resources": {"limits": {"cpu": "1"}}}]});
         default_pod_spec(&mut spec);
         let container = &spec["containers"][0];
         assert_eq!(container["imagePullPolicy"], "Always");
         assert_eq!(container["ports"][0]["protocol"], "TCP");
         assert_eq!(container["readinessProbe"]["failureThreshold"], 3);
         assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/");
-        assert_eq!(container["resources"]["requests"]["cpu"], "1");
+        assert_eq!(container["resources"].get("requests"), None, "templates are not pods");
         let once = spec.clone();
         default_pod_spec(&mut spec);
         assert_eq!(spec, once);
+        default_pod(&mut spec);
+        assert_eq!(spec["containers"][0]["resources"]["requests"]["cpu"], "1");
+        assert_eq!(spec["enableServiceLinks"], true);
     }
 
     #[test]

@@ -226,6 +226,19 @@ pub(super) fn validate_spec_change(object: &Value, old: &Value) -> Vec<FieldErro
             container["image"] = old[kind][index]["image"].clone();
         }
     }
+    let deadline = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
+    let wrong = match (deadline(old), deadline(&new)) {
+        (Some(old), Some(new)) if old < new => Some("must be less than or equal to previous value"),
+        (Some(_), None) => Some("must not update from a positive integer to nil value"),
+        _ => None,
+    };
+    if let Some(detail) = wrong {
+        let value = new["activeDeadlineSeconds"].clone();
+        errors.push(FieldError::invalid("spec.activeDeadlineSeconds", value.clone(), detail));
+        if !value.is_null() {
+            return errors;
+        }
+    }
     if let Some((index, added)) = added_gate(&new, old) {
         let detail = format!("only deletion is allowed, but found new scheduling gate '{added}'");
         errors.push(FieldError::forbidden(
@@ -351,6 +364,19 @@ mod tests {
     fn few_fields_of_a_pod_may_change() {
         assert!(change(|spec| spec["containers"][0]["image"] = json!("j")).is_empty());
         assert!(change(|spec| spec["activeDeadlineSeconds"] = json!(5)).is_empty());
+        let (short, long) = (
+            json!({"spec": {"activeDeadlineSeconds": 5}}),
+            json!({"spec": {"activeDeadlineSeconds": 9}}),
+        );
+        assert!(validate_spec_change(&short, &long).is_empty());
+        assert_eq!(
+            validate_spec_change(&long, &short)[0].path,
+            "spec.activeDeadlineSeconds"
+        );
+        assert_eq!(
+            validate_spec_change(&json!({"spec": {}}), &short)[0].path,
+            "spec.activeDeadlineSeconds"
+        );
         assert!(change(|spec| spec["tolerations"] = json!([{"key": "a"}])).is_empty());
         assert_eq!(change(|spec| spec["nodeSelector"] = json!({"a": "c"})).len(), 1);
         assert_eq!(change(|spec| spec["nodeName"] = json!("n")).len(), 1);

@@ -249,6 +249,17 @@ fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
         let detail = "must be greater than or equal to `minReplicas`";
         errors.push(FieldError::invalid("spec.maxReplicas", json!(most), detail));
     }
+    let metrics = object.pointer("/spec/metrics").and_then(Value::as_array);
+    for (index, metric) in metrics.into_iter().flatten().enumerate() {
+        let name = metric
+            .pointer("/resource/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if metric.get("resource").is_some() && name.is_empty() {
+            let at = format!("spec.metrics[{index}].resource.name");
+            errors.push(FieldError::required(at, "must specify a resource name"));
+        }
+    }
     let target = |name: &str| {
         object
             .pointer(&format!("/spec/scaleTargetRef/{name}"))

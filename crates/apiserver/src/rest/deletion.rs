@@ -55,7 +55,8 @@ pub(crate) fn decide(rules: &dyn Kind, object: &Value, options: &DeleteOptions, 
         Grace::Seconds(seconds) => Some(seconds),
     };
     let old_finalizers = finalizers(object);
-    let mut new_finalizers = collector_finalizers(&old_finalizers, options.propagation);
+    let propagation = options.propagation.filter(|_| rules.has_dependents());
+    let mut new_finalizers = collector_finalizers(&old_finalizers, propagation);
     if let Some(own) = rules
         .deletion_finalizer()
         .filter(|own| !is_deleting(object) && !old_finalizers.iter().any(|one| one == own))

@@ -73,7 +73,9 @@ impl Call {
                 object = self.served.rules.strategic_merge(object, patch)?;
             }
         }
-        self.check_patched(&object, current)?;
+        if !object.is_object() {
+            return Err(ApiError::bad_request("the patch does not leave an object"));
+        }
         // What a patch leaves as it was stored was checked then; only the schemas of custom resources change later.
         let unchanged = if self.served.custom {
             Map::new()
@@ -85,14 +87,12 @@ impl Call {
         }
         self.drop_unknown(&mut object, duplicates)?;
         members_mut(&mut object).extend(unchanged);
+        self.check_patched(&object, current)?;
         Ok(object)
     }
 
     /// A patch may not turn the object into another one.
     fn check_patched(&self, object: &Value, current: &Value) -> Result<(), ApiError> {
-        if !object.is_object() {
-            return Err(ApiError::bad_request("the patch does not leave an object"));
-        }
         for name in ["apiVersion", "kind"] {
             if object.get(name) != current.get(name) {
                 return Err(ApiError::bad_request(format!("the patch may not change {name}")));

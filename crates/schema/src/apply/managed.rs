@@ -67,6 +67,23 @@ impl ManagerKey {
         }
     }
 
+    /// The text by which the reference orders managers that are in the way.
+    pub(super) fn identifier(&self) -> String {
+        let mut out = format!(
+            "{{\"manager\":{:?},\"operation\":{:?}",
+            self.manager,
+            self.operation.name()
+        );
+        let version = self.api_version.as_deref().unwrap_or_default();
+        for (name, value) in [("apiVersion", version), ("subresource", &self.subresource)] {
+            if !value.is_empty() {
+                out.push_str(&format!(",\"{name}\":{value:?}"));
+            }
+        }
+        out.push('}');
+        out
+    }
+
     /// The manager in a conflict message: `"kubectl" using v1`.
     pub fn describe(&self) -> String {
         let mut out = crate::gotext::quote(&self.manager);

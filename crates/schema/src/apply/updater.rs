@@ -93,7 +93,9 @@ pub(super) fn apply(
     let changes = filtered(write, compare::compare(place, live, &object));
     let gained = changes.added.union(changes.modified);
     let mut conflicts = Vec::new();
-    for (other, owner) in managed.iter().filter(|(other, _)| **other != key) {
+    let mut others: Vec<_> = managed.iter().filter(|(other, _)| **other != key).collect();
+    others.sort_by_key(|(other, _)| other.identifier());
+    for (other, owner) in others {
         let paths = owner.set.intersection(&gained).paths();
         conflicts.extend(paths.into_iter().map(|path| Conflict {
             manager: other.clone(),

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use super::dice::Dice;
-use super::pods;
 
 /// Sets a field of a map in so many of a hundred cases; its value is made only then.
 macro_rules! maybe {
@@ -237,50 +236,6 @@ pub(super) fn disruption_budget_status(dice: &mut Dice) -> Value {
         maybe!(dice, status, 90, key, dice.one(&[0, 1, 2]));
     }
     maybe!(dice, status, 20, "observedGeneration", dice.one(&[1, 2]));
-    Value::Object(status)
-}
-
-pub(super) fn daemon_set(dice: &mut Dice, complete: bool) -> Value {
-    let mut spec = Map::new();
-    maybe!(
-        dice,
-        spec,
-        if complete { 95 } else { 10 },
-        "selector",
-        json!({"matchLabels": {"app": dice.one(&["a", "a", "a", "b"])}})
-    );
-    maybe!(dice, spec, if complete { 95 } else { 40 }, "template", {
-        let mut template = pods::pod(dice, complete);
-        template["metadata"] = json!({"labels": {"app": "a"}});
-        template
-    });
-    maybe!(dice, spec, 20, "minReadySeconds", dice.one(&[0, 5]));
-    maybe!(
-        dice,
-        spec,
-        20,
-        "updateStrategy",
-        dice.one(&[
-            json!({"type": "OnDelete"}),
-            json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}),
-            json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%", "maxSurge": 0}}),
-        ])
-    );
-    maybe!(dice, spec, 10, "revisionHistoryLimit", dice.one(&[3, 10]));
-    json!({"spec": spec})
-}
-
-pub(super) fn daemon_set_status(dice: &mut Dice) -> Value {
-    let mut status = Map::new();
-    for key in [
-        "currentNumberScheduled",
-        "numberMisscheduled",
-        "desiredNumberScheduled",
-        "numberReady",
-    ] {
-        maybe!(dice, status, 80, key, dice.one(&[0, 1, 2]));
-    }
-    maybe!(dice, status, 30, "observedGeneration", dice.one(&[1, 2]));
     Value::Object(status)
 }
 

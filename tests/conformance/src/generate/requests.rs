@@ -119,6 +119,10 @@ impl Making<'_> {
     }
 
     fn strategic(&mut self, name: &str) {
+        // What their data is only their owner knows, so it cannot be merged.
+        if self.kind.kind == "ControllerRevision" {
+            return self.merge(name);
+        }
         let mut body = self.change();
         if self.dice.chance(30) {
             self.nullify(&mut body);
@@ -211,12 +215,7 @@ impl Making<'_> {
     }
 
     fn read(&mut self, name: &str) {
-        // Metadata of daemon sets lacks what a real server converts from an older version.
-        let forms: &[&str] = match self.kind.kind {
-            "DaemonSet" => &[""],
-            _ => &["", "", "Table", "PartialObjectMetadata"],
-        };
-        let accept = self.dice.one(forms);
+        let accept = self.dice.one(&["", "", "Table", "PartialObjectMetadata"]);
         let list = self.kind.is_namespaced() && self.dice.chance(50);
         let request = match list {
             true => {
