@@ -12,7 +12,7 @@ use crate::go_form::Form;
 use crate::registry::join_api_version;
 use crate::status::ApiError;
 
-use super::{Kind, NameRule, Part, ScalePaths, World, decoding, defaults, quantity, service_ip, validation};
+use super::{Kind, NameRule, Part, ScalePaths, World, decoding, defaults, quantity, service, service_ip, validation};
 
 /// A built-in kind that differs from others only in the facts of this table.
 pub(crate) struct Plain {
@@ -281,12 +281,10 @@ impl Kind for Plain {
     }
 
     fn warnings(&self, object: &Value) -> Vec<String> {
-        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-        let affinity = !matches!(text("/spec/sessionAffinity"), "" | "None");
-        if self.kind == "Service" && text("/spec/clusterIP") == "None" && affinity {
-            return vec!["spec.SessionAffinity is ignored for headless services".to_owned()];
+        match self.kind.as_str() {
+            "Service" => service::warnings(object),
+            _ => Vec::new(),
         }
-        Vec::new()
     }
 
     fn selectable_fields(&self) -> Vec<&str> {

@@ -4,13 +4,13 @@ use serde_json::{Map, Value, json};
 
 use super::decoding::rewrite_base64;
 use super::pod_defaults::default_pod_spec;
-use super::{node, role};
+use super::{node, role, service};
 use crate::tree::{meta, object_mut};
 
 /// Fills in what an object of a built-in kind leaves out, beyond what its schema says.
 pub(super) fn fill(group: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
-        ("", "Service") => service(object),
+        ("", "Service") => service::fill(object),
         ("", "Secret") => secret(object),
         ("", "ConfigMap") => rewrite_base64(object, "binaryData"),
         ("", "Node") => node::fill(object),
@@ -31,7 +31,8 @@ pub(super) fn fill(group: &str, kind: &str, object: &mut Value) {
     }
 }
 
-fn set(object: &mut Value, name: &str, value: Value) {
+/// Sets a member that is absent, null or an empty text.
+pub(super) fn set(object: &mut Value, name: &str, value: Value) {
     let Some(members) = object.as_object_mut() else { return };
     if members.get(name).is_none_or(|found| found.is_null() || found == "") {
         members.insert(name.to_owned(), value);
@@ -40,47 +41,6 @@ fn set(object: &mut Value, name: &str, value: Value) {
 
 fn spec(object: &mut Value) -> &mut Map<String, Value> {
     object_mut(object, "spec")
-}
-
-fn service(object: &mut Value) {
-    let spec = spec(object);
-    let mut value = Value::Object(std::mem::take(spec));
-    set(&mut value, "sessionAffinity", json!("None"));
-    set(&mut value, "type", json!("ClusterIP"));
-    if value["sessionAffinity"] == "ClientIP" {
-        set(&mut value, "sessionAffinityConfig", json!({}));
-        let config = &mut value["sessionAffinityConfig"];
-        set(config, "clientIP", json!({}));
-        set(&mut config["clientIP"], "timeoutSeconds", json!(10_800));
-    } else if let Some(members) = value.as_object_mut() {
-        members.remove("sessionAffinityConfig");
-    }
-    let kind = value["type"].as_str().unwrap_or_default().to_owned();
-    if kind != "ExternalName" {
-        set(&mut value, "internalTrafficPolicy", json!("Cluster"));
-    }
-    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
-        set(&mut value, "externalTrafficPolicy", json!("Cluster"));
-    }
-    if kind == "LoadBalancer" {
-        set(&mut value, "allocateLoadBalancerNodePorts", json!(true));
-    }
-    for port in value
-        .get_mut("ports")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        set(port, "protocol", json!("TCP"));
-        let number = port["port"].clone();
-        if port
-            .get("targetPort")
-            .is_none_or(|target| target.is_null() || *target == 0 || *target == "")
-        {
-            port["targetPort"] = number;
-        }
-    }
-    object["spec"] = value;
 }
 
 fn secret(object: &mut Value) {

@@ -14,6 +14,7 @@ mod pod_defaults;
 mod pod_validation;
 mod quantity;
 mod role;
+mod service;
 mod service_ip;
 mod validation;
 

@@ -63,6 +63,9 @@ pub(super) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
             }
         }
     }
+    for (index, toleration) in list("tolerations").iter().enumerate() {
+        validate_toleration(toleration, &format!("{path}.tolerations[{index}]"), &mut errors);
+    }
     for (index, constraint) in list("topologySpreadConstraints").iter().enumerate() {
         validate_spread(
             constraint,
@@ -80,6 +83,32 @@ pub(super) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
         errors.push(FieldError::invalid(format!("{path}.hostname"), json!(host), detail));
     }
     errors
+}
+
+fn validate_toleration(toleration: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let text = |name: &str| toleration[name].as_str().unwrap_or_default();
+    let (key, operator, effect) = (text("key"), text("operator"), text("effect"));
+    if key.is_empty() && operator != "Exists" {
+        let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+        errors.push(FieldError::invalid(format!("{at}.operator"), json!(operator), detail));
+    }
+    if toleration.get("tolerationSeconds").is_some() && effect != "NoExecute" {
+        let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        errors.push(FieldError::invalid(format!("{at}.effect"), json!(effect), detail));
+    }
+    if operator == "Exists" && !text("value").is_empty() {
+        let detail = "value must be empty when `operator` is 'Exists'";
+        errors.push(FieldError::invalid(format!("{at}.operator"), json!(operator), detail));
+    }
+    if !effect.is_empty() {
+        one_of(
+            toleration,
+            "effect",
+            &["NoSchedule", "PreferNoSchedule", "NoExecute"],
+            at,
+            errors,
+        );
+    }
 }
 
 fn validate_spread(constraint: &Value, at: &str, errors: &mut Vec<FieldError>) {

@@ -3,7 +3,7 @@
 use coppice_schema::FieldError;
 use serde_json::{Value, json};
 
-use super::{node, pod_validation, role};
+use super::{node, pod_validation, role, service};
 use crate::selector::LabelSelector;
 
 /// Complaints about an object of a built-in kind.
@@ -16,7 +16,7 @@ pub(super) fn validate(group: &str, kind: &str, object: &Value) -> Vec<FieldErro
             errors.extend(pod_validation::validate_spec(&spec, "spec.template.spec"));
         }
         ("", "ConfigMap" | "Secret") => data(object, &mut errors),
-        ("", "Service") => service(object, &mut errors),
+        ("", "Service") => service::validate(object, &mut errors),
         ("autoscaling", _) => autoscaler(object, &mut errors),
         ("policy", "PodDisruptionBudget") => {
             for name in ["minAvailable", "maxUnavailable"] {
@@ -147,45 +147,6 @@ fn data(object: &Value, errors: &mut Vec<FieldError>) {
                 let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
                 errors.push(FieldError::invalid(format!("{member}[{key}]"), json!(key), detail));
             }
-        }
-    }
-}
-
-fn service(object: &Value, errors: &mut Vec<FieldError>) {
-    let kind = object.pointer("/spec/type").and_then(Value::as_str).unwrap_or_default();
-    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    if !kinds.contains(&kind) {
-        let allowed = kinds.map(|kind| json!(kind));
-        errors.push(FieldError::not_supported("spec.type", json!(kind), &allowed));
-    }
-    let headless = object.pointer("/spec/clusterIP").and_then(Value::as_str) == Some("None");
-    let ports = object
-        .pointer("/spec/ports")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
-    if ports.is_empty() && !headless && kind != "ExternalName" {
-        errors.push(FieldError::required("spec.ports", ""));
-    }
-    let name = object
-        .pointer("/spec/externalName")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if kind == "ExternalName" && name.is_empty() {
-        errors.push(FieldError::required("spec.externalName", ""));
-    }
-    for (index, port) in ports.iter().enumerate() {
-        let number = port["port"].as_i64().unwrap_or(0);
-        if !(1..=65_535).contains(&number) {
-            let detail = "must be between 1 and 65535, inclusive";
-            errors.push(FieldError::invalid(
-                format!("spec.ports[{index}].port"),
-                json!(number),
-                detail,
-            ));
-        }
-        if ports.len() > 1 && port["name"].as_str().unwrap_or_default().is_empty() {
-            errors.push(FieldError::required(format!("spec.ports[{index}].name"), ""));
         }
     }
 }
@@ -330,22 +291,7 @@ pub(super) fn validate_update(group: &str, kind: &str, object: &Value, old: &Val
         ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => fixed(object, old, &["/spec/selector"], &mut errors),
         ("", "Node") => node::validate_update(object, old, &mut errors),
         ("apps", "ControllerRevision") => fixed(object, old, &["/data"], &mut errors),
-        ("", "Service") => {
-            let ip = |value: &Value| {
-                value
-                    .pointer("/spec/clusterIP")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            if !ip(old).is_empty() && !ip(object).is_empty() && ip(object) != ip(old) {
-                errors.push(FieldError::invalid(
-                    "spec.clusterIPs[0]",
-                    json!([ip(object)]),
-                    "may not change once set",
-                ));
-            }
-        }
+        ("", "Service") => service::validate_update(object, old, &mut errors),
         ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate") => fixed(object, old, &["/spec"], &mut errors),
         _ => {}
     }

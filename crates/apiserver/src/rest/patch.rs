@@ -144,11 +144,14 @@ impl Call {
         if part != Part::Main {
             return Err(self.not_found());
         }
-        if !meta_text(applied, "uid").is_empty() || !meta_text(applied, "resourceVersion").is_empty() {
-            let why = "uid mismatch: the provided object specified a uid or resourceVersion, and no existing object was found";
-            return Err(ApiError::conflict(self.served.about(), &self.path.name, why));
+        let uid = meta_text(applied, "uid");
+        if !uid.is_empty() {
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(ApiError::conflict(self.served.about(), &self.path.name, &why));
         }
-        let object = writer.merge(self, writer.blank())?;
+        let mut object = writer.merge(self, writer.blank())?;
+        meta_mut(&mut object).remove("resourceVersion");
         let outcome = self.create_object(object, writer).await?;
         self.show(StatusCode::CREATED, &outcome)
     }

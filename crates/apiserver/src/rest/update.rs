@@ -128,13 +128,14 @@ impl Call {
         if uid.is_empty() || uid == old_uid {
             return Ok(());
         }
-        let group = match self.served.custom {
-            true => format!("{}/", self.served.group),
-            false => String::new(),
+        let resource = match (self.served.custom, &*self.served.plural) {
+            (true, plural) => format!("{}/{plural}", self.served.group),
+            (false, "services") => "services/specs".to_owned(),
+            (false, "nodes") => "minions".to_owned(),
+            (false, plural) => plural.to_owned(),
         };
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}",
-            self.served.plural,
+            "StorageError: invalid object, Code: 4, Key: /registry/{resource}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}",
             self.key()
         );
         Err(ApiError::conflict(self.served.about(), &self.path.name, &why))

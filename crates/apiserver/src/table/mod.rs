@@ -76,7 +76,13 @@ pub(crate) fn table(served: &Served, objects: &[Value], metadata: &Value, option
     let rows: Vec<Value> = objects
         .iter()
         .zip(cells)
-        .map(|(object, cells)| row(object, &cells, options.include_object))
+        .map(|(object, cells)| {
+            let mut row = row(object, &cells, options.include_object);
+            if let Some(condition) = pods::completed(served, object) {
+                row["conditions"] = json!([condition]);
+            }
+            row
+        })
         .collect();
     let columns = if options.headers { json!(columns) } else { Value::Null };
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns,
@@ -96,6 +102,7 @@ fn row(object: &Value, cells: &[Value], include: &str) -> Value {
     json!({"cells": cells, "object": shown})
 }
 
+/// A cell of a custom resource: of several values the first.
 fn custom_cell(object: &Value, column: &crate::kinds::Column, now: Timestamp) -> Value {
     let found = jsonpath::find(object, &column.json_path);
     let Some(value) = found.first().filter(|value| !value.is_null()) else {
@@ -103,13 +110,6 @@ fn custom_cell(object: &Value, column: &crate::kinds::Column, now: Timestamp) ->
     };
     match (column.kind.as_str(), value) {
         ("date", Value::String(time)) => json!(since(time, now)),
-        ("string", Value::String(_)) if found.len() > 1 => {
-            let texts: Vec<String> = found
-                .iter()
-                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-                .collect();
-            json!(texts.join(","))
-        }
         ("string", Value::String(text)) => json!(text),
         ("string", other) => json!(other.to_string()),
         ("integer", Value::Number(_)) | ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => (*value).clone(),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::age::since;
 use super::{AGE, Heading, NAME, age, items, name, number_at, text, text_at, wide};
+use crate::registry::Served;
 use crate::tree::is_deleting;
 
 pub(super) const COLUMNS: &[Heading] = &[
@@ -177,6 +178,19 @@ fn readiness_gates(pod: &Value) -> String {
         })
         .count();
     format!("{passed}/{}", gates.len())
+}
+
+/// What the row of a pod that has ended says about that, so that clients can leave it out.
+pub(super) fn completed(served: &Served, object: &Value) -> Option<Value> {
+    if served.custom || &*served.kind != "Pod" {
+        return None;
+    }
+    let (reason, message) = match text_at(object, "/status/phase", "").as_str() {
+        "Succeeded" => ("Succeeded", "The pod has completed successfully."),
+        "Failed" => ("Failed", "The pod failed."),
+        _ => return None,
+    };
+    Some(json!({"type": "Completed", "status": "True", "reason": reason, "message": message}))
 }
 
 #[cfg(test)]

@@ -385,7 +385,7 @@ pub(super) fn gadget(dice: &mut Dice, complete: bool) -> Value {
         "note",
         dice.one(&[json!("short"), json!("much too long"), Value::Null])
     );
-    maybe!(dice, spec, 10, "ratio", dice.one(&[json!(1), json!(0.5), json!("0.5")]));
+    maybe!(dice, spec, 10, "ratio", dice.one(&[json!(1), json!(0.5)]));
     maybe!(
         dice,
         spec,
