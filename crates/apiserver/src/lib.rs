@@ -7,8 +7,9 @@
 //! (501); answers in protobuf or CBOR (406 for a client that accepts nothing else; those built from client-go also accept
 //! JSON) and bodies in CBOR (415); conversion webhooks between versions of a custom resource (versions differ only in
 //! `apiVersion`); admission policies; API aggregation; older versions of built-in groups, except `autoscaling/v1`;
-//! audit. Users are whoever the [`auth`] port says they are; certificates and tokens are not checked. Descriptions
-//! in OpenAPI and in table columns are those of custom resources only.
+//! audit. Over TLS clients need the administrator's certificate or a service account's token; whoever has one may do
+//! everything. Within the process users are whoever the [`auth`] port says they are. Descriptions in OpenAPI and in table
+//! columns are those of custom resources only.
 //!
 //! The way of a request: `rest` reads it and finds the resource in the `registry`; the resource's `kinds` rules and
 //! `admission` decide what the object becomes; the `store` commits it and tells the watchers. Only `store` has state.

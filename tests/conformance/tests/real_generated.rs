@@ -14,7 +14,7 @@ use coppice_harness::control_plane::{ControlPlane, Options};
 use kube::Client;
 
 /// The seeds of an ordinary run.
-const SEEDS: Range<u64> = 0..400;
+const SEEDS: Range<u64> = 0..600;
 /// How often a case is tried smaller.
 const MOST_TRIES: usize = 150;
 
