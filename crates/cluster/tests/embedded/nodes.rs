@@ -10,7 +10,7 @@ use serde_json::json;
 async fn a_node_without_power_is_found_out_and_comes_back() {
     for heartbeats in [Some(seconds(10)), None] {
         let world = World::start(2, |options| options.heartbeats(heartbeats).node_grace(seconds(50))).await;
-        let brief = json!([{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 20}]);
+        let brief = json!([{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 20}]);
         world
             .pod(
                 "brief",
