@@ -10,6 +10,7 @@ mod decoding;
 mod defaults;
 mod node;
 mod pod;
+mod pod_changes;
 mod pod_defaults;
 mod pod_validation;
 mod quantity;

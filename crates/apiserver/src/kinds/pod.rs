@@ -4,7 +4,7 @@ use coppice_schema::FieldError;
 use serde_json::{Map, Value, json};
 
 use super::builtin::Plain;
-use super::{AdmissionRefusal, Kind, NameRule, Part, World, pod_defaults, pod_validation};
+use super::{AdmissionRefusal, Kind, NameRule, Part, World, pod_changes, pod_defaults, pod_validation};
 use crate::ports::format_time;
 use crate::status::ApiError;
 use crate::store::Key;
@@ -130,7 +130,7 @@ impl Kind for Pod {
         let mut errors = self.0.validate_update(object, old, part);
         match part {
             Part::Main => {
-                errors.extend(pod_validation::validate_spec_change(object, old));
+                errors.extend(pod_changes::validate(object, old));
                 // What was wrong before may stay.
                 let known = pod_validation::validate_spec(&old["spec"], "spec");
                 let found = pod_validation::validate_spec(&object["spec"], "spec");

@@ -1,4 +1,4 @@
-//! The contents of generated objects: metadata, and the fields of every kind but the pod.
+//! The contents of generated objects: metadata, and the fields of all built-in kinds but the pod.
 
 use serde_json::{Map, Value, json};
 
@@ -364,94 +364,6 @@ pub(super) fn event(dice: &mut Dice, complete: bool) -> Value {
     );
     maybe!(dice, object, 20, "lastTimestamp", "2026-01-01T00:00:00Z");
     Value::Object(object)
-}
-
-/// The custom kind, which has a field of every sort that a schema can tell apart.
-pub(super) fn gadget(dice: &mut Dice, complete: bool) -> Value {
-    let mut spec = Map::new();
-    maybe!(
-        dice,
-        spec,
-        if complete { 95 } else { 30 },
-        "colour",
-        dice.one(&["red", "red", "red", "green", "blue"])
-    );
-    maybe!(dice, spec, 40, "size", dice.one(&[0, 2, 5, 5, 11]));
-    maybe!(dice, spec, 10, "max", dice.one(&[1, 4, 9]));
-    maybe!(
-        dice,
-        spec,
-        15,
-        "note",
-        dice.one(&[json!("short"), json!("much too long"), Value::Null])
-    );
-    maybe!(dice, spec, 10, "ratio", dice.one(&[json!(1), json!(0.5)]));
-    maybe!(
-        dice,
-        spec,
-        10,
-        "port",
-        dice.one(&[json!(80), json!("http"), json!(true)])
-    );
-    maybe!(
-        dice,
-        spec,
-        10,
-        "since",
-        dice.one(&["2026-01-01T00:00:00Z", "yesterday"])
-    );
-    maybe!(dice, spec, 25, "flags", json!(dice.some(&["x", "y", "z"])));
-    maybe!(dice, spec, 40, "parts", {
-        let parts = dice.some(&["a", "b", "c"]).into_iter().map(|name| {
-            let mut part = Map::from_iter([("name".to_owned(), json!(name))]);
-            maybe!(dice, part, 40, "weight", dice.one(&[1, 5, 7]));
-            maybe!(dice, part, 30, "tags", json!(dice.some(&["t", "u"])));
-            Value::Object(part)
-        });
-        Value::Array(parts.collect())
-    });
-    maybe!(dice, spec, 25, "pairs", {
-        let pairs = [
-            json!({"host": "h"}),
-            json!({"host": "h", "port": 90}),
-            json!({"host": "g", "port": 80, "path": "/"}),
-        ];
-        json!(dice.some(&pairs))
-    });
-    maybe!(
-        dice,
-        spec,
-        20,
-        "rows",
-        json!(dice.some(&[json!({"v": 1}), json!({"v": 2}), json!({})]))
-    );
-    maybe!(dice, spec, 20, "words", map(dice, &["k", "l"], &["1", "2"]));
-    maybe!(dice, spec, 20, "limits", map(dice, &["k", "l"], &["1", "2"]));
-    maybe!(
-        dice,
-        spec,
-        15,
-        "free",
-        json!({"any": {"thing": dice.one(&[1, 2])}, "list": [1, {"a": dice.one(&["x", "y"])}]})
-    );
-    maybe!(dice, spec, 20, "nested", {
-        let mut nested = Map::new();
-        maybe!(dice, nested, 50, "leaf", dice.one(&["x", "y"]));
-        maybe!(dice, nested, 50, "count", dice.one(&[1, 3]));
-        Value::Object(nested)
-    });
-    maybe!(dice, spec, 6, "unknown", json!({"field": 1}));
-    json!({"spec": spec})
-}
-
-pub(super) fn gadget_status(dice: &mut Dice) -> Value {
-    let mut status = Map::new();
-    // Never empty: a real server refuses the status that is left when an apply takes the last field out of it.
-    maybe!(dice, status, 100, "phase", dice.one(&["Running", "Failed"]));
-    maybe!(dice, status, 40, "size", dice.one(&[1, 2]));
-    maybe!(dice, status, 20, "selector", dice.one(&["app=a", "app=b"]));
-    maybe!(dice, status, 40, "conditions", conditions(dice, &["Ready", "Whole"]));
-    Value::Object(status)
 }
 
 /// Conditions of some of these types.

@@ -1,11 +1,11 @@
 //! The kinds that cases are made of.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::content;
 use super::dice::Dice;
+use super::gadget;
 use super::pods;
-use crate::corpus::{Case, Step};
 
 /// A kind, where its objects are, and what they may contain.
 #[derive(Debug)]
@@ -187,111 +187,8 @@ const GADGET: &Kind = &Kind {
     collection: "/apis/generated.example.com/v1/namespaces/$NS/gadgets",
     api_version: GADGET_VERSION,
     kind: "Gadget",
-    content: content::gadget,
+    content: gadget::gadget,
     least: r#"{"spec": {"colour": "red"}}"#,
-    status: Some(content::gadget_status),
+    status: Some(gadget::gadget_status),
     scale: true,
 };
-
-/// What both servers need before the first case: the definition of the custom kind, served.
-pub fn definition() -> Case {
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let name = "gadgets.generated.example.com";
-    let step = |request: String| Step {
-        request,
-        silent: true,
-        ..Step::default()
-    };
-    let schema = json!({
-        "type": "object",
-        "required": ["spec"],
-        "properties": {
-            "spec": {
-                "type": "object",
-                "required": ["colour"],
-                "x-kubernetes-validations": [
-                    {"rule": "!has(self.max) || self.size <= self.max", "message": "size must not exceed max"},
-                    {"rule": "!has(oldSelf.port) || has(self.port)", "message": "a port stays", "fieldPath": ".port", "reason": "FieldValueForbidden"},
-                ],
-                "properties": {
-                    "size": {"type": "integer", "format": "int32", "default": 1, "minimum": 0, "maximum": 10},
-                    "max": {"type": "integer"},
-                    "colour": {"type": "string", "enum": ["red", "green"],
-                               "x-kubernetes-validations": [{"rule": "self == oldSelf", "messageExpression": "'colour is ' + oldSelf"}]},
-                    "note": {"type": "string", "nullable": true, "maxLength": 8},
-                    "ratio": {"type": "number"},
-                    "port": {"x-kubernetes-int-or-string": true},
-                    "since": {"type": "string", "format": "date-time"},
-                    "flags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
-                    "parts": {
-                        "type": "array", "maxItems": 5, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-                        "items": {"type": "object", "required": ["name"], "properties": {
-                            "name": {"type": "string"},
-                            "weight": {"type": "integer", "default": 5},
-                            "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
-                        }},
-                    },
-                    "pairs": {
-                        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["host", "port"],
-                        "items": {"type": "object", "required": ["host"], "properties": {
-                            "host": {"type": "string"}, "port": {"type": "integer", "default": 80}, "path": {"type": "string"},
-                        }},
-                    },
-                    "rows": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object", "properties": {"v": {"type": "integer", "default": 7}}}},
-                    "words": {"type": "object", "additionalProperties": {"type": "string"}},
-                    "limits": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
-                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                    "nested": {"type": "object", "default": {}, "properties": {
-                        "leaf": {"type": "string"}, "count": {"type": "integer", "default": 3},
-                    }},
-                },
-            },
-            "status": {"type": "object", "properties": {
-                "phase": {"type": "string"}, "size": {"type": "integer"}, "selector": {"type": "string"},
-                "conditions": {
-                    "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
-                    "items": {"type": "object", "required": ["type", "status"], "properties": {
-                        "type": {"type": "string"}, "status": {"type": "string"}, "reason": {"type": "string"},
-                        "message": {"type": "string"}, "lastTransitionTime": {"type": "string", "format": "date-time"},
-                    }},
-                },
-            }},
-        },
-    });
-    let object = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
-        "spec": {
-            "group": "generated.example.com", "scope": "Namespaced",
-            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
-                "additionalPrinterColumns": [
-                    {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
-                    {"name": "Parts", "type": "string", "jsonPath": ".spec.parts[*].name"},
-                    {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
-                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-                ],
-                "subresources": {
-                    "status": {},
-                    "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.selector"},
-                },
-            }],
-        },
-    });
-    Case {
-        case: "generated".to_owned(),
-        steps: vec![
-            Step {
-                body: Some(object),
-                keep: Some("definition".to_owned()),
-                ..step(format!("POST {definitions}"))
-            },
-            Step {
-                events: Some(2),
-                ..step(format!(
-                    "GET {definitions}?watch=true&fieldSelector=metadata.name%3D{name}&resourceVersion=$definition.metadata.resourceVersion&timeoutSeconds=30"
-                ))
-            },
-        ],
-    }
-}

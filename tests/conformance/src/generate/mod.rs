@@ -9,12 +9,13 @@
 
 mod content;
 mod dice;
+mod gadget;
 mod kinds;
 mod pods;
 mod requests;
 mod smaller;
 
-pub use kinds::definition;
+pub use gadget::definition;
 pub use smaller::smaller;
 
 use crate::corpus::Case;
