@@ -1,5 +1,7 @@
 //! Who wrote which fields: the link between writes and the managed fields that `coppice-schema` computes.
 
+use std::sync::OnceLock;
+
 use coppice_schema::apply::{self, ApplyError, FieldSet, Reach, Write};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -16,8 +18,8 @@ pub(crate) struct Writer {
     reach: Reach,
     api_version: String,
     now: String,
-    /// What an object of the kind has without anybody writing it.
-    blank: Value,
+    /// What an object of the kind has without anybody writing it; made when it is asked for.
+    blank: OnceLock<Value>,
     mode: Mode,
 }
 
@@ -72,7 +74,7 @@ impl Writer {
             } else {
                 format_time(call.core.clock.now())
             },
-            blank: blank(call),
+            blank: OnceLock::new(),
             mode,
         }
     }
@@ -84,7 +86,7 @@ impl Writer {
             manager: &self.manager,
             subresource: &self.subresource,
             reach: &self.reach,
-            blank: Some(&self.blank),
+            blank: matches!(self.mode, Mode::Apply { .. }).then(|| self.blank(call)),
             now: &self.now,
         }
     }
@@ -118,7 +120,7 @@ impl Writer {
     /// Records the writer of a new object.
     pub(crate) fn on_create(&self, call: &Call, object: &mut Value) {
         if matches!(self.mode, Mode::Update) {
-            *object = apply::update(&self.write(call), &self.blank, std::mem::take(object));
+            *object = apply::update(&self.write(call), self.blank(call), std::mem::take(object));
         }
     }
 
@@ -136,16 +138,15 @@ impl Writer {
         apply::keep_times_if_unchanged(old, object);
     }
 
-    /// The object that an apply starts from when there is none.
-    pub(crate) fn blank(&self) -> &Value {
-        &self.blank
+    /// The object that a write starts from when there is none.
+    pub(crate) fn blank(&self, call: &Call) -> &Value {
+        self.blank.get_or_init(|| {
+            let kind = &*call.served.kind;
+            let mut blank = json!({"apiVersion": call.served.api_version(), "kind": kind, "metadata": {}});
+            call.served.rules.form(&mut blank);
+            blank
+        })
     }
-}
-
-fn blank(call: &Call) -> Value {
-    let mut blank = json!({"apiVersion": call.served.api_version(), "kind": &*call.served.kind, "metadata": {}});
-    call.served.rules.form(&mut blank);
-    blank
 }
 
 fn apply_error(error: &ApplyError) -> ApiError {

@@ -137,13 +137,12 @@ fn walk(value: &mut Value, key: &str, tokens: &mut Tokens) {
     match value {
         Value::Object(map) => {
             // Other writers move the version of a list on; what it is made of has versions of its own.
-            if map.contains_key("items") || map.contains_key("rows") {
-                if let Some(version) = map
-                    .get_mut("metadata")
-                    .and_then(|metadata| metadata.get_mut("resourceVersion"))
-                {
-                    *version = Value::String("<version of a list>".to_owned());
-                }
+            let is_list = map.contains_key("items") || map.contains_key("rows");
+            let version = map
+                .get_mut("metadata")
+                .and_then(|metadata| metadata.get_mut("resourceVersion"));
+            if let Some(version) = version.filter(|_| is_list) {
+                *version = Value::String("<version of a list>".to_owned());
             }
             for (key, item) in map.iter_mut() {
                 walk(item, key, tokens);

@@ -150,7 +150,7 @@ impl Call {
                 format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
             return Err(ApiError::conflict(self.served.about(), &self.path.name, &why));
         }
-        let mut object = writer.merge(self, writer.blank())?;
+        let mut object = writer.merge(self, writer.blank(self))?;
         meta_mut(&mut object).remove("resourceVersion");
         let outcome = self.create_object(object, writer).await?;
         self.show(StatusCode::CREATED, &outcome)
