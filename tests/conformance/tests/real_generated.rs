@@ -2,6 +2,11 @@
 //!
 //! `COPPICE_GENERATED=FIRST..END` chooses the seeds, such as `0..5000`. Where answers differ, the case is made smaller for as long as
 //! they do, and printed as it would stand in the corpus.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and tells what differs"
+)]
 
 use std::collections::BTreeSet;
 use std::ops::Range;
