@@ -1,7 +1,6 @@
 //! JSON patches as the library behind a real API server carries them out.
 //!
-//! It differs from RFC 6902 where an object lacks a member: replacing it adds it, which clients have come to rely on, and
-//! copying it copies null.
+//! It differs from RFC 6902 where an object lacks a member: replacing it adds it, and copying it copies null.
 
 use json_patch::{AddOperation, Patch, PatchError, PatchOperation};
 use serde_json::Value;
