@@ -58,7 +58,7 @@ impl Making<'_> {
         let selector = self.dice.one(&["", "", "&labelSelector=app%3Da", "&labelSelector=app"]);
         self.steps.push(Step {
             request: format!(
-                "GET {collection}?watch=true&resourceVersion=$start.metadata.resourceVersion{selector}&timeoutSeconds=1"
+                "GET {collection}?watch=true&resourceVersion=$start.metadata.resourceVersion{selector}&timeoutSeconds=10"
             ),
             events: Some(1000),
             until: Some(name),
