@@ -1,4 +1,4 @@
-//! Evicting a pod: a deletion that asks the disruption budgets first.
+//! Evicting a pod: a deletion that asks the disruption budgets first and says in the status of the pod why it goes.
 
 use http::StatusCode;
 use serde_json::{Value, json};

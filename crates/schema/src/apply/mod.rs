@@ -5,9 +5,9 @@
 //! defaults and validates it. It assumes that all versions of a kind have the same field names: owners in another version
 //! are treated as if they were in this one.
 //!
-//! Known differences from the reference, which works on decoded objects: fields that it always writes although they are
-//! optional in the published schema (a role's rules, some statuses and times) count as absent here when they are; and
-//! a value owned as a whole that differs from the live one only in such fields counts as unchanged.
+//! The reference works on decoded objects, in which some fields are there although nobody wrote them (a role's rules, some
+//! statuses and times). Here the caller brings objects into that form and says in [`Write::blank`] what an object has by
+//! itself.
 
 mod compare;
 mod concerned;
