@@ -4,8 +4,10 @@
 //! each where they differ much; custom resources answer from their schema. Rules decide on trees and never touch the
 //! store, except through the [`World`] they are shown.
 
+mod autoscaler;
 pub(crate) mod autoscaler_versions;
 mod builtin;
+mod container_ports;
 mod decoding;
 mod defaults;
 mod node;

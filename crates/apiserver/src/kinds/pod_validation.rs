@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use coppice_schema::FieldError;
 use serde_json::{Value, json};
 
-use super::{NameRule, quantity};
+use super::{NameRule, container_ports, quantity};
 use crate::rest::validate_name;
 
 /// Complaints about a pod spec.
@@ -17,6 +17,7 @@ pub(super) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
         errors.push(FieldError::required(format!("{path}.containers"), ""));
     }
     let mut names = BTreeSet::new();
+    container_ports::validate_host_ports(&containers, &format!("{path}.containers"), &mut errors);
     for (kind, containers) in [("containers", containers), ("initContainers", list("initContainers"))] {
         for (index, container) in containers.iter().enumerate() {
             validate_container(container, &format!("{path}.{kind}[{index}]"), &mut names, &mut errors);
@@ -167,17 +168,7 @@ fn validate_container(container: &Value, at: &str, names: &mut BTreeSet<String>,
         at,
         errors,
     );
-    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
-        let number = port["containerPort"].as_i64().unwrap_or(0);
-        if !(1..=65_535).contains(&number) {
-            let detail = "must be between 1 and 65535, inclusive";
-            errors.push(FieldError::invalid(
-                format!("{at}.ports[{index}].containerPort"),
-                json!(number),
-                detail,
-            ));
-        }
-    }
+    container_ports::validate(container, at, errors);
     for (index, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
         if variable["name"].as_str().unwrap_or_default().is_empty() {
             errors.push(FieldError::required(format!("{at}.env[{index}].name"), ""));

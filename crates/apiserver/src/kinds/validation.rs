@@ -3,7 +3,7 @@
 use coppice_schema::FieldError;
 use serde_json::{Value, json};
 
-use super::{node, pod_validation, role, service};
+use super::{autoscaler, node, pod_validation, role, service};
 use crate::selector::LabelSelector;
 
 /// Complaints about an object of a built-in kind.
@@ -17,7 +17,7 @@ pub(super) fn validate(group: &str, kind: &str, object: &Value) -> Vec<FieldErro
         }
         ("", "ConfigMap" | "Secret") => data(object, &mut errors),
         ("", "Service") => service::validate(object, &mut errors),
-        ("autoscaling", _) => autoscaler(object, &mut errors),
+        ("autoscaling", _) => autoscaler::validate(object, &mut errors),
         ("policy", "PodDisruptionBudget") => {
             for name in ["minAvailable", "maxUnavailable"] {
                 amount(object, name, &mut errors);
@@ -189,58 +189,6 @@ fn lease(object: &Value, errors: &mut Vec<FieldError>) {
             json!(seconds),
             "must be greater than 0",
         ));
-    }
-}
-
-fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
-    let number = |name: &str| {
-        object
-            .pointer(&format!("/spec/{name}"))
-            .and_then(Value::as_i64)
-            .unwrap_or(0)
-    };
-    let (least, most) = (number("minReplicas"), number("maxReplicas"));
-    if most < 1 {
-        errors.push(FieldError::required(
-            "spec.maxReplicas",
-            "must be set and greater than 0",
-        ));
-    }
-    if most < least {
-        let detail = "must be greater than or equal to `minReplicas`";
-        errors.push(FieldError::invalid("spec.maxReplicas", json!(most), detail));
-    }
-    let metrics = object.pointer("/spec/metrics").and_then(Value::as_array);
-    for (index, metric) in metrics.into_iter().flatten().enumerate() {
-        let name = metric
-            .pointer("/resource/name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        if metric.get("resource").is_some() && name.is_empty() {
-            let at = format!("spec.metrics[{index}].resource.name");
-            errors.push(FieldError::required(at, "must specify a resource name"));
-        }
-    }
-    let target = |name: &str| {
-        object
-            .pointer(&format!("/spec/scaleTargetRef/{name}"))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    if !target("apiVersion").contains('/') && target("kind") != "ReplicationController" {
-        let (value, detail) = (json!(target("apiVersion")), "apiVersion must specify API group");
-        errors.push(FieldError::invalid("spec.scaleTargetRef.apiVersion", value, detail));
-    }
-    for name in ["kind", "name"] {
-        let field = format!("/spec/scaleTargetRef/{name}");
-        if object
-            .pointer(&field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .is_empty()
-        {
-            errors.push(FieldError::required(format!("spec.scaleTargetRef.{name}"), ""));
-        }
     }
 }
 

@@ -114,7 +114,8 @@ impl Call {
         self.check_kind(&mut object)?;
         self.check_types(&mut object)
             .map_err(|problem| self.wrong_type(&problem))?;
-        self.drop_unknown(&mut object, &parsed.duplicates)?;
+        self.drop_unknown(&mut object, &parsed.duplicates)
+            .map_err(|error| self.wrong_type(&error))?;
         Ok(object)
     }
 
@@ -165,7 +166,7 @@ impl Call {
     }
 
     /// Drops unknown fields, and complains about them and about duplicate ones.
-    pub(super) fn drop_unknown(&self, object: &mut Value, duplicates: &[String]) -> Result<(), ApiError> {
+    pub(super) fn drop_unknown(&self, object: &mut Value, duplicates: &[String]) -> Result<(), String> {
         let unknown = self.served.rules.prune(object);
         self.complain(&unknown, duplicates)
     }
@@ -183,12 +184,13 @@ impl Call {
     pub(super) fn read_configuration(&self, parsed: Parsed) -> Result<Value, ApiError> {
         let mut object = parsed.value;
         self.check_kind(&mut object)?;
-        self.complain(&[], &parsed.duplicates)?;
+        self.complain(&[], &parsed.duplicates)
+            .map_err(|error| self.wrong_type(&error))?;
         Ok(object)
     }
 
     /// Warns about unknown and duplicate fields, or refuses them, as the client asked.
-    fn complain(&self, unknown: &[String], duplicates: &[String]) -> Result<(), ApiError> {
+    fn complain(&self, unknown: &[String], duplicates: &[String]) -> Result<(), String> {
         let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
         let complaints: Vec<String> = duplicates
             .chain(unknown.iter().map(|path| format!("unknown field {path:?}")))
@@ -197,13 +199,7 @@ impl Call {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => complaints.into_iter().for_each(|complaint| self.warn(complaint)),
             FieldValidation::Strict if complaints.is_empty() => {}
-            FieldValidation::Strict => {
-                let (kind, listed) = (&self.served.kind, complaints.join(", "));
-                return Err(ApiError::bad_request(format!(
-                    "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {listed}",
-                    self.served.version
-                )));
-            }
+            FieldValidation::Strict => return Err(format!("strict decoding error: {}", complaints.join(", "))),
         }
         Ok(())
     }

@@ -82,10 +82,10 @@ impl Call {
         } else {
             set_aside_same(&mut object, current)
         };
-        if let Err(problem) = self.check_types(&mut object) {
+        let readable = self.check_types(&mut object);
+        if let Err(problem) = readable.and_then(|()| self.drop_unknown(&mut object, duplicates)) {
             return Err(ApiError::unreadable_patch(&object.to_string(), &problem));
         }
-        self.drop_unknown(&mut object, duplicates)?;
         members_mut(&mut object).extend(unchanged);
         self.check_patched(&object, current)?;
         Ok(object)

@@ -258,18 +258,19 @@ fn revision(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn claim_state(object: &Value) -> String {
-    let mut states = Vec::new();
-    if crate::tree::is_deleting(object) {
-        states.push("deleted");
-    }
-    if object.pointer("/status/allocation").is_none() {
-        states.push("pending");
-    } else {
-        states.push("allocated");
-        if items(object, "/status/reservedFor").next().is_some() {
-            states.push("reserved");
-        }
-    }
+    let deleting = crate::tree::is_deleting(object);
+    let allocated = object.pointer("/status/allocation").is_some();
+    let reserved = allocated && items(object, "/status/reservedFor").next().is_some();
+    let states = [
+        (deleting, "deleted"),
+        (!allocated && !deleting, "pending"),
+        (allocated, "allocated"),
+        (reserved, "reserved"),
+    ];
+    let states: Vec<&str> = states
+        .into_iter()
+        .filter_map(|(is, state)| is.then_some(state))
+        .collect();
     states.join(",")
 }
 
