@@ -103,9 +103,9 @@ impl Endpoint {
         let chain = CertificateDer::pem_slice_iter(&decoded(user, "client-certificate-data")?)
             .collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(&decoded(user, "client-key-data")?)?;
-        let mut provider = rustls::crypto::ring::default_provider();
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
         // The same cipher with every server, whatever each would prefer.
-        provider.cipher_suites = vec![rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256];
+        provider.cipher_suites = vec![rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];
         let mut tls = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)

@@ -3,7 +3,7 @@
 //! client; what is saved is copying. Knows one cipher and no change of keys.
 
 use anyhow::{Context, bail, ensure};
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rustls::{ConnectionTrafficSecrets, ExtractedSecrets};
 
 const HEADER: usize = 5;

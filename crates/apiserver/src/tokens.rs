@@ -32,7 +32,7 @@ impl Tokens {
     /// A new token for the account at `account`, which has that uid. `None` when the machine has no randomness.
     pub(crate) fn issue(&self, account: Key, uid: &str, now: Timestamp, until: Timestamp) -> Option<String> {
         let mut random = [0; LENGTH];
-        let provider = rustls::crypto::ring::default_provider();
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
         provider.secure_random.fill(&mut random).ok()?;
         let token = URL_SAFE_NO_PAD.encode(random);
         let mut issued = self.issued.lock();

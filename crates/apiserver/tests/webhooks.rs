@@ -184,7 +184,7 @@ async fn webhooks_behind_services_are_called_over_tls() {
         .unwrap()
         .self_signed(&key)
         .unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let private = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

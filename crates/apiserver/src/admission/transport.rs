@@ -178,7 +178,7 @@ fn client_config(bundle: &str) -> Result<Arc<ClientConfig>, String> {
         let certificate = certificate.map_err(|error| format!("the caBundle is not PEM: {error}"))?;
         roots.add(certificate).map_err(|error| error.to_string())?;
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?

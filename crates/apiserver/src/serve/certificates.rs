@@ -120,14 +120,14 @@ impl Certificates {
     fn verifier(&self) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes())?)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
     }
 
     pub(super) fn server_config(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let chain = vec![CertificateDer::from_pem_slice(self.server.as_bytes())?];
         let key = PrivateKeyDer::from_pem_slice(self.server_key.as_bytes())?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(Arc::new(AskOnly(self.verifier()?)))

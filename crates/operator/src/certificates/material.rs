@@ -92,7 +92,7 @@ impl Material {
         let parsed = parse("tls.crt", &leaf)?;
         let (not_before, not_after) = validity(&parsed);
         let names = names(&parsed);
-        let provider = rustls::crypto::ring::default_provider();
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
         let certified = CertifiedKey::from_der(chain, private, &provider)
             .map_err(|error| MaterialError::KeyMismatch(error.to_string()))?;
         Ok(Self {

@@ -75,7 +75,7 @@ impl Served {
     /// # Errors
     /// When the protocol versions are not supported, which is a mistake of the build.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
