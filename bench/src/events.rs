@@ -79,8 +79,8 @@ impl Events {
         Ok(events)
     }
 
-    /// Reads until `count` events have come in all, and tells each time which ones came.
-    pub(crate) async fn read(&mut self, count: usize, mut told: impl FnMut(Range<usize>)) -> anyhow::Result<()> {
+    /// Reads until `count` events have come in all, and tells each time which ones came. Returns how long they were together.
+    pub(crate) async fn read(&mut self, count: usize, mut told: impl FnMut(Range<usize>)) -> anyhow::Result<usize> {
         told(0..self.lines.seen);
         while self.lines.seen < count {
             let seen = self.lines.seen;
@@ -89,7 +89,7 @@ impl Events {
                 .with_context(|| format!("after {seen} of {count} events"))?;
             told(seen..self.lines.seen);
         }
-        Ok(())
+        Ok(self.lines.bytes)
     }
 
     /// Waits for the socket and hands on what it has, once.
@@ -127,6 +127,8 @@ impl Events {
 #[derive(Default)]
 struct Lines {
     seen: usize,
+    /// The length of everything that was seen.
+    bytes: usize,
     /// What is left of the current chunk.
     left: usize,
     /// The line with the size of the next chunk, as far as it has come, and the line end of the chunk before it.
@@ -139,6 +141,7 @@ impl Lines {
             if self.left > 0 {
                 let (now, later) = piece.split_at(self.left.min(piece.len()));
                 self.seen += memchr::memchr_iter(b'\n', now).count();
+                self.bytes += now.len();
                 self.left -= now.len();
                 piece = later;
                 continue;
@@ -175,7 +178,7 @@ mod tests {
             let mut lines = Lines::default();
             lines.take(&stream[..cut]).unwrap();
             lines.take(&stream[cut..]).unwrap();
-            assert_eq!((lines.seen, lines.left), (4, 0), "cut at {cut}");
+            assert_eq!((lines.seen, lines.bytes, lines.left), (4, 26, 0), "cut at {cut}");
         }
     }
 

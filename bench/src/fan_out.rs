@@ -16,9 +16,18 @@ use tokio::task::JoinSet;
 
 use crate::client::Prepared;
 use crate::events::{Ended, Events};
-use crate::load::{Clock, Measured, Sizes, connect, finish, pod_name, send_all};
-use crate::objects;
+use crate::load::{Clock, Measured, Sizes, connect, finish, send_all};
 use crate::server::Server;
+
+/// What is watched, and how it is changed: each of its objects the one way and back again.
+pub(crate) struct Watched {
+    /// The path of the collection.
+    pub(crate) collection: String,
+    /// A change of every object.
+    pub(crate) there: Vec<Prepared>,
+    /// The changes that undo them.
+    pub(crate) back: Vec<Prepared>,
+}
 
 /// What came of one number of events ahead of the slowest watch.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -26,22 +35,35 @@ pub(crate) struct FanOut {
     /// How many events were allowed to be ahead.
     pub(crate) ahead: usize,
     /// Absent when the server ended a watch.
-    pub(crate) measured: Option<Measured>,
+    pub(crate) measured: Option<Delivered>,
     /// After how many events it did.
     pub(crate) ended_after: Option<usize>,
 }
 
+/// Events that every watch was told.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Delivered {
+    /// How long it took.
+    #[serde(flatten)]
+    pub(crate) measured: Measured,
+    /// The mean length of an event.
+    pub(crate) event_bytes: usize,
+}
+
 /// Measures with every number of events ahead, from the least, up to the first at which the server ends a watch. It must bear
 /// the least.
-pub(crate) async fn rising(server: &Server, sizes: &Sizes, pods: &str) -> anyhow::Result<Vec<FanOut>> {
+pub(crate) async fn rising(server: &Server, sizes: &Sizes, watched: &Watched) -> anyhow::Result<Vec<FanOut>> {
     let mut measured = Vec::with_capacity(sizes.ahead.len());
     // Each time the other way round, so that every patch is a change.
-    for (ahead, change) in sizes
+    for (ahead, changes) in sizes
         .ahead
         .iter()
-        .zip([objects::unready(), objects::ready()].iter().cycle())
+        .zip([&watched.there, &watched.back].into_iter().cycle())
     {
-        let outcome = outcome(*ahead, fan_out(server, sizes, *ahead, pods, change).await)?;
+        let outcome = outcome(
+            *ahead,
+            fan_out(server, sizes, *ahead, &watched.collection, changes).await,
+        )?;
         measured.push(outcome);
         if outcome.ended_after.is_some() {
             ensure!(
@@ -54,7 +76,7 @@ pub(crate) async fn rising(server: &Server, sizes: &Sizes, pods: &str) -> anyhow
     Ok(measured)
 }
 
-fn outcome(ahead: usize, result: anyhow::Result<Measured>) -> anyhow::Result<FanOut> {
+fn outcome(ahead: usize, result: anyhow::Result<Delivered>) -> anyhow::Result<FanOut> {
     let (measured, ended_after) = match result {
         Ok(measured) => (Some(measured), None),
         Err(error) => match error.downcast_ref::<Ended>() {
@@ -69,25 +91,29 @@ fn outcome(ahead: usize, result: anyhow::Result<Measured>) -> anyhow::Result<Fan
     })
 }
 
-/// Opens the watches on the pods of one namespace, then changes pods, and waits until every watch has told every change.
-async fn fan_out(server: &Server, sizes: &Sizes, ahead: usize, pods: &str, change: &Value) -> anyhow::Result<Measured> {
+/// Opens the watches on a collection, then makes the changes, and waits until every watch has told every change.
+async fn fan_out(
+    server: &Server,
+    sizes: &Sizes,
+    ahead: usize,
+    collection: &str,
+    changes: &[Prepared],
+) -> anyhow::Result<Delivered> {
     let endpoint = &server.endpoint;
-    let list = endpoint.once(&Prepared::get(format!("{pods}?limit=1"))).await?;
+    let list = endpoint.once(&Prepared::get(format!("{collection}?limit=1"))).await?;
     let list: Value = serde_json::from_slice(&list)?;
     let revision = list["metadata"]["resourceVersion"]
         .as_str()
         .context("the list has no resourceVersion")?;
-    let watch = format!("{pods}?watch=true&resourceVersion={revision}&timeoutSeconds=3000");
+    let watch = format!("{collection}?watch=true&resourceVersion={revision}&timeoutSeconds=3000");
     let mut watches: Vec<Events> = Vec::with_capacity(sizes.watchers);
     for _ in 0..sizes.watchers {
         watches.push(endpoint.watch(&watch).await?);
     }
-    let changes = (0..sizes.events)
-        .map(|index| Prepared::patch(format!("{pods}/{}/status", pod_name(index)), change))
-        .collect();
     let connections = connect(endpoint, sizes.connections).await?;
 
-    let (events, window) = (sizes.events, Arc::new(Window::new(sizes.events, sizes.watchers, ahead)));
+    let events = changes.len();
+    let window = Arc::new(Window::new(events, sizes.watchers, ahead));
     let clock = Clock::start(server)?;
     let mut readers = JoinSet::new();
     for mut watch in watches {
@@ -95,8 +121,13 @@ async fn fan_out(server: &Server, sizes: &Sizes, ahead: usize, pods: &str, chang
         readers.spawn(async move { watch.read(events, |told| window.told(told)).await });
     }
     // Together: a watch that ends too early would let the changes wait for ever.
-    tokio::try_join!(send_all(connections, changes, Some(&window)), finish(readers))?;
-    clock.stop(server, sizes.watchers * sizes.events)
+    let sending = send_all(connections, changes.to_vec(), Some(&window));
+    let ((), bytes) = tokio::try_join!(sending, finish(readers))?;
+    let deliveries = sizes.watchers * events;
+    Ok(Delivered {
+        measured: clock.stop(server, deliveries)?,
+        event_bytes: bytes.iter().sum::<usize>() / deliveries,
+    })
 }
 
 /// Lets a change go when every watch has told the one that is so many before it.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::client::{Connection, Endpoint, Prepared};
-use crate::fan_out::{self, FanOut, Window};
+use crate::fan_out::{self, FanOut, Watched, Window};
 use crate::objects;
 use crate::server::Server;
 use coppice_bench::process;
@@ -67,8 +67,10 @@ pub(crate) struct Round {
     pub(crate) creates: Measured,
     /// Pod statuses patched from pending to running.
     pub(crate) patches: Measured,
-    /// Events delivered to watchers, with more and more of them ahead of the slowest watch.
-    pub(crate) fan_out: Vec<FanOut>,
+    /// Events of pods delivered to watchers, with more and more of them ahead of the slowest watch.
+    pub(crate) pod_events: Vec<FanOut>,
+    /// The same with events of endpoint slices.
+    pub(crate) slice_events: Vec<FanOut>,
 }
 
 /// Runs the loads in a fresh namespace and removes what they made.
@@ -85,15 +87,59 @@ pub(crate) async fn round(server: &Server, sizes: &Sizes, number: usize) -> anyh
     let creates = requests(server, sizes.connections, creates.collect()).await?;
     let patches = (0..sizes.pods).map(|index| running_patch(&namespace, index));
     let patches = requests(server, sizes.connections, patches.collect()).await?;
-    let fan_out = fan_out::rising(server, sizes, &pods).await?;
-    let mut removal = Prepared::get(format!("{pods}?gracePeriodSeconds=0"));
-    removal.method = http::Method::DELETE;
-    endpoint.once(&removal).await?;
+    let pod_events = fan_out::rising(server, sizes, &watched_pods(&pods, sizes.events)).await?;
+    let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
+    for index in 0..sizes.events {
+        let slice = objects::endpoint_slice(&namespace, &slice_name(index), index);
+        endpoint.once(&Prepared::create(&slices, &slice)).await?;
+    }
+    let slice_events = fan_out::rising(server, sizes, &watched_slices(&slices, &namespace, sizes.events)).await?;
+    for collection in [pods, slices] {
+        let mut removal = Prepared::get(format!("{collection}?gracePeriodSeconds=0"));
+        removal.method = http::Method::DELETE;
+        endpoint.once(&removal).await?;
+    }
     Ok(Round {
         creates,
         patches,
-        fan_out,
+        pod_events,
+        slice_events,
     })
+}
+
+/// Pods whose readiness probes fail and succeed.
+fn watched_pods(pods: &str, events: usize) -> Watched {
+    let changes = |change: Value| {
+        (0..events)
+            .map(|index| Prepared::patch(format!("{pods}/{}/status", pod_name(index)), &change))
+            .collect()
+    };
+    Watched {
+        collection: pods.to_owned(),
+        there: changes(objects::unready()),
+        back: changes(objects::ready()),
+    }
+}
+
+/// Endpoint slices in which the same is told to every node.
+fn watched_slices(slices: &str, namespace: &str, events: usize) -> Watched {
+    let changes = |ready: bool| {
+        (0..events)
+            .map(|index| {
+                let change = json!({"endpoints": objects::endpoints(namespace, index, ready)});
+                Prepared::patch(format!("{slices}/{}", slice_name(index)), &change)
+            })
+            .collect()
+    };
+    Watched {
+        collection: slices.to_owned(),
+        there: changes(false),
+        back: changes(true),
+    }
+}
+
+fn slice_name(index: usize) -> String {
+    format!("serving-{index}-x7k2p")
 }
 
 /// The name of a pod by its number.
@@ -136,7 +182,8 @@ pub(crate) async fn send_all(
             anyhow::Ok(())
         });
     }
-    finish(senders).await
+    finish(senders).await?;
+    Ok(())
 }
 
 /// Opens so many connections.
@@ -149,11 +196,12 @@ pub(crate) async fn connect(endpoint: &Endpoint, count: usize) -> anyhow::Result
 }
 
 /// Waits for all tasks, and fails with the first that fails.
-pub(crate) async fn finish(mut tasks: JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
+pub(crate) async fn finish<T: 'static>(mut tasks: JoinSet<anyhow::Result<T>>) -> anyhow::Result<Vec<T>> {
+    let mut results = Vec::with_capacity(tasks.len());
     while let Some(result) = tasks.join_next().await {
-        result??;
+        results.push(result??);
     }
-    Ok(())
+    Ok(results)
 }
 
 /// Reads times when a load begins and when it ends.

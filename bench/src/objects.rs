@@ -1,5 +1,5 @@
 //! The objects and patches that are sent: a pod of a GPU fleet as an operator creates it (about 4 KB), a node with labels
-//! and capacity, and status patches in the words of a kubelet. Pure, and the same for every server.
+//! and capacity, a service's endpoints, and status patches in the words of a kubelet. Pure, and the same for every server.
 
 use serde_json::{Value, json};
 
@@ -189,6 +189,50 @@ pub(crate) fn running(index: usize) -> Value {
         "podIP": pod, "podIPs": [{"ip": pod}],
         "startTime": TIME,
     }})
+}
+
+/// The endpoints of one replica's service, as every node hears of them.
+pub(crate) fn endpoint_slice(namespace: &str, name: &str, index: usize) -> Value {
+    let service = format!("serving-{index}");
+    json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "generateName": format!("{service}-"),
+            "labels": {
+                "kubernetes.io/service-name": service,
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+                "app.kubernetes.io/part-of": "serving",
+            },
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Service", "name": service,
+                "uid": "0b7d2c7e-98a4-4d0b-8f0e-2d1c53a4f7b2", "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": 8000, "protocol": "TCP"}, {"name": "nccl", "port": 29500, "protocol": "TCP"}],
+        "endpoints": endpoints(namespace, index, true),
+    })
+}
+
+/// Four pods behind a service; the first of them is ready or not.
+pub(crate) fn endpoints(namespace: &str, index: usize, first_ready: bool) -> Value {
+    let endpoint = |number: usize| {
+        let (pod, ready) = (4 * index + number, number > 0 || first_ready);
+        json!({
+            "addresses": [address(pod)],
+            "conditions": {"ready": ready, "serving": ready, "terminating": false},
+            "nodeName": node_name(pod),
+            "zone": "zone-a",
+            "targetRef": {
+                "kind": "Pod", "namespace": namespace, "name": format!("serving-{index}-decode-{number}"),
+                "uid": format!("3c9e1d52-6a0f-4b7c-9d18-{pod:012x}"),
+            },
+        })
+    };
+    (0..4).map(endpoint).collect()
 }
 
 /// What a kubelet sends when a readiness probe fails.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::alone::Memory;
+use crate::fan_out::FanOut;
 use crate::load::{Measured, Round, Sizes};
 
 /// Everything that was measured.
@@ -76,21 +77,43 @@ pub(crate) fn summarise(rounds: &[Pair]) -> Vec<Row> {
         both("pod creates", &|round| Some(round.creates)),
         both("pod status patches", &|round| Some(round.patches)),
     ];
-    let fan_outs = embedded.iter().chain(&real).flat_map(|round| &round.fan_out);
-    let levels: BTreeSet<usize> = fan_outs.map(|fan_out| fan_out.ahead).collect();
-    for ahead in &levels {
-        rows.push(both(&format!("deliveries, {ahead} ahead"), &|round| {
-            delivered(round, *ahead)
-        }));
+    for (of, watched) in WATCHED {
+        rows.extend(deliveries(of, watched, &embedded, &real));
     }
-    let ((embedded_ahead, embedded), (real_ahead, real)) = (best(&embedded, &levels), best(&real, &levels));
-    let number = |ahead: Option<usize>| ahead.map_or_else(|| "-".to_owned(), |ahead| ahead.to_string());
-    let load = format!(
-        "deliveries at best ({} / {})",
-        number(embedded_ahead),
-        number(real_ahead)
-    );
-    rows.push(row(load, &embedded, &real));
+    rows
+}
+
+/// The part of a round in which something was watched.
+type Watched = fn(&Round) -> &[FanOut];
+
+/// Deliveries with every number of events ahead, and with the number that was best for each server.
+fn deliveries(of: &str, watched: Watched, embedded: &[&Round], real: &[&Round]) -> Vec<Row> {
+    let fan_outs = embedded.iter().chain(real).flat_map(|round| watched(round));
+    let levels: BTreeSet<usize> = fan_outs.map(|fan_out| fan_out.ahead).collect();
+    let with = |ahead: usize, rounds: &[&Round]| measured(rounds, &|round| delivered(watched(round), ahead));
+    let mut rows: Vec<Row> = levels
+        .iter()
+        .map(|ahead| {
+            let load = format!("{of} deliveries, {ahead} ahead");
+            row(load, &with(*ahead, embedded), &with(*ahead, real))
+        })
+        .collect();
+    let best = |rounds: &[&Round]| {
+        let per_second = |all: &[Measured]| median(all.iter().map(Measured::per_second).collect());
+        let rated = levels
+            .iter()
+            .filter_map(|ahead| Some((*ahead, per_second(&with(*ahead, rounds))?)));
+        let (ahead, _) = rated.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        Some((ahead, with(ahead, rounds)))
+    };
+    let (embedded, real) = (best(embedded), best(real));
+    let number = |best: &Option<(usize, Vec<Measured>)>| match best {
+        Some((ahead, _)) => ahead.to_string(),
+        None => "-".to_owned(),
+    };
+    let load = format!("{of} deliveries at best ({} / {})", number(&embedded), number(&real));
+    let figures = |best: Option<(usize, Vec<Measured>)>| best.map(|(_, measured)| measured).unwrap_or_default();
+    rows.push(row(load, &figures(embedded), &figures(real)));
     rows
 }
 
@@ -100,21 +123,9 @@ fn measured(rounds: &[&Round], of: &dyn Fn(&Round) -> Option<Measured>) -> Vec<M
     all.unwrap_or_default()
 }
 
-fn delivered(round: &Round, ahead: usize) -> Option<Measured> {
-    round.fan_out.iter().find(|fan_out| fan_out.ahead == ahead)?.measured
-}
-
-/// The number of events ahead with which a server delivered most, and what it did with it.
-fn best(rounds: &[&Round], levels: &BTreeSet<usize>) -> (Option<usize>, Vec<Measured>) {
-    let per_second = |all: &[Measured]| median(all.iter().map(Measured::per_second).collect());
-    let of = |ahead: usize| measured(rounds, &|round| delivered(round, ahead));
-    let rated = levels
-        .iter()
-        .filter_map(|ahead| Some((*ahead, per_second(&of(*ahead))?)));
-    let best = rated
-        .max_by(|(_, one), (_, other)| one.total_cmp(other))
-        .map(|(ahead, _)| ahead);
-    (best, best.map(of).unwrap_or_default())
+fn delivered(fan_outs: &[FanOut], ahead: usize) -> Option<Measured> {
+    let fan_out = fan_outs.iter().find(|fan_out| fan_out.ahead == ahead)?;
+    Some(fan_out.measured?.measured)
 }
 
 fn row(load: String, embedded: &[Measured], real: &[Measured]) -> Row {
@@ -165,7 +176,7 @@ impl Report {
         let _ = writeln!(
             text,
             "load:    {} rounds of {pods} creates and {pods} patches over {connections} connections, then {events} \
-             events to {watchers} watchers, at most {} of them ahead of the slowest\n",
+             events of pods and {events} of endpoint slices to {watchers} watchers, at most {} of them ahead of the slowest\n",
             self.rounds.len(),
             ahead.iter().map(usize::to_string).collect::<Vec<_>>().join(", then ")
         );
@@ -188,11 +199,8 @@ impl Report {
                 shown(row.client_cpu_micros, 1),
             );
         }
-        for (ahead, after) in self.ended() {
-            let _ = writeln!(
-                text,
-                "with {ahead} ahead the real server ended a watch after {after} events"
-            );
+        for (of, watched) in WATCHED {
+            self.say_of_events(&mut text, of, watched);
         }
         if let Some(memory) = &self.memory {
             let mebibytes = |bytes: u64| bytes >> 20;
@@ -225,12 +233,39 @@ impl Report {
     }
 }
 
+/// What was watched, by name.
+const WATCHED: [(&str, Watched); 2] = [
+    ("pod", |round| &round.pod_events),
+    ("slice", |round| &round.slice_events),
+];
+
 impl Report {
-    /// Where the real server ended watches, round by round.
-    fn ended(&self) -> impl Iterator<Item = (usize, usize)> {
-        let real = self.rounds.iter().filter_map(|pair| pair.real.as_ref());
-        real.flat_map(|round| &round.fan_out)
-            .filter_map(|fan_out| Some((fan_out.ahead, fan_out.ended_after?)))
+    /// How long the events were, and where the real server ended watches, round by round.
+    fn say_of_events(&self, text: &mut String, of: &str, watched: Watched) {
+        let length = |rounds: &mut dyn Iterator<Item = &Round>| {
+            let lengths: Vec<usize> = rounds
+                .flat_map(|round| watched(round))
+                .filter_map(|fan_out| Some(fan_out.measured?.event_bytes))
+                .collect();
+            lengths.iter().sum::<usize>().checked_div(lengths.len())
+        };
+        let embedded = length(&mut self.rounds.iter().map(|pair| &pair.embedded));
+        let mut real = self.rounds.iter().filter_map(|pair| pair.real.as_ref());
+        if let Some(embedded) = embedded {
+            let real =
+                length(&mut real.clone()).map_or_else(String::new, |real| format!(", from the real server {real}"));
+            let _ = writeln!(text, "a {of} event has {embedded} bytes{real}");
+        }
+        let ended = real
+            .by_ref()
+            .flat_map(|round| watched(round))
+            .filter_map(|fan_out| Some((fan_out.ahead, fan_out.ended_after?)));
+        for (ahead, after) in ended {
+            let _ = writeln!(
+                text,
+                "with {ahead} {of} events ahead the real server ended a watch after {after} of them"
+            );
+        }
     }
 }
 
@@ -241,7 +276,7 @@ fn shown(value: Option<f64>, digits: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fan_out::FanOut;
+    use crate::fan_out::Delivered;
 
     fn measured(seconds: f64) -> Measured {
         Measured {
@@ -256,14 +291,18 @@ mod tests {
         Round {
             creates: measured(seconds),
             patches: measured(seconds),
-            fan_out: vec![fan_out(10, Some(seconds))],
+            pod_events: vec![fan_out(10, Some(seconds))],
+            slice_events: Vec::new(),
         }
     }
 
     fn fan_out(ahead: usize, seconds: Option<f64>) -> FanOut {
         FanOut {
             ahead,
-            measured: seconds.map(measured),
+            measured: seconds.map(|seconds| Delivered {
+                measured: measured(seconds),
+                event_bytes: 1000,
+            }),
             ended_after: seconds.is_none().then_some(7),
         }
     }
@@ -297,35 +336,35 @@ mod tests {
         let pair = |real_twenty| {
             let (mut embedded, mut real) = (round(4.0), round(12.0));
             embedded
-                .fan_out
+                .pod_events
                 .extend([fan_out(20, Some(2.0)), fan_out(30, Some(3.0))]);
-            real.fan_out.push(fan_out(20, real_twenty));
+            real.pod_events.push(fan_out(20, real_twenty));
             Pair {
                 embedded,
                 real: Some(real),
             }
         };
         let loads = |rows: &[Row]| -> Vec<(String, Option<f64>)> {
-            let deliveries = rows.iter().skip(2);
+            let deliveries = rows.iter().filter(|row| row.load.starts_with("pod deliveries"));
             deliveries.map(|row| (row.load.clone(), row.throughput_ratio)).collect()
         };
         let expected = |rows: [(&str, Option<f64>); 4]| rows.map(|(load, ratio)| (load.to_owned(), ratio)).to_vec();
         assert_eq!(
             loads(&summarise(&[pair(Some(8.0)), pair(Some(8.0))])),
             expected([
-                ("deliveries, 10 ahead", Some(3.0)),
-                ("deliveries, 20 ahead", Some(4.0)),
-                ("deliveries, 30 ahead", None),
-                ("deliveries at best (20 / 20)", Some(4.0)),
+                ("pod deliveries, 10 ahead", Some(3.0)),
+                ("pod deliveries, 20 ahead", Some(4.0)),
+                ("pod deliveries, 30 ahead", None),
+                ("pod deliveries at best (20 / 20)", Some(4.0)),
             ])
         );
         assert_eq!(
             loads(&summarise(&[pair(Some(8.0)), pair(None)])),
             expected([
-                ("deliveries, 10 ahead", Some(3.0)),
-                ("deliveries, 20 ahead", None),
-                ("deliveries, 30 ahead", None),
-                ("deliveries at best (20 / 10)", Some(6.0)),
+                ("pod deliveries, 10 ahead", Some(3.0)),
+                ("pod deliveries, 20 ahead", None),
+                ("pod deliveries, 30 ahead", None),
+                ("pod deliveries at best (20 / 10)", Some(6.0)),
             ])
         );
     }
