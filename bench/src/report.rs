@@ -244,7 +244,7 @@ impl Report {
     fn say_of_events(&self, text: &mut String, of: &str, watched: Watched) {
         let length = |rounds: &mut dyn Iterator<Item = &Round>| {
             let lengths: Vec<usize> = rounds
-                .flat_map(|round| watched(round))
+                .flat_map(&watched)
                 .filter_map(|fan_out| Some(fan_out.measured?.event_bytes))
                 .collect();
             lengths.iter().sum::<usize>().checked_div(lengths.len())
@@ -258,7 +258,7 @@ impl Report {
         }
         let ended = real
             .by_ref()
-            .flat_map(|round| watched(round))
+            .flat_map(watched)
             .filter_map(|fan_out| Some((fan_out.ahead, fan_out.ended_after?)));
         for (ahead, after) in ended {
             let _ = writeln!(
