@@ -179,17 +179,9 @@ fn has_gates(pod: &Value) -> bool {
 }
 
 fn set_service_account(spec: &mut Map<String, Value>) {
-    let named = |name: &str| {
-        spec.get(name)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
-            .map(str::to_owned)
-    };
-    let account = named("serviceAccountName")
-        .or_else(|| named("serviceAccount"))
-        .unwrap_or_else(|| "default".to_owned());
-    spec.insert("serviceAccountName".into(), json!(account));
-    spec.insert("serviceAccount".into(), json!(account));
+    for name in ["serviceAccountName", "serviceAccount"] {
+        spec.entry(name).or_insert(json!("default"));
+    }
 }
 
 /// Resolves the priority class, or the global default one, into numbers.

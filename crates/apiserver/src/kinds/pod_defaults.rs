@@ -10,6 +10,7 @@ pub(super) fn default_pod_spec(spec: &mut Value) {
     set(spec, "schedulerName", "default-scheduler");
     spec.entry("terminationGracePeriodSeconds").or_insert(json!(30));
     spec.entry("securityContext").or_insert(json!({}));
+    name_service_account_twice(spec);
     let host_network = spec.get("hostNetwork") == Some(&json!(true));
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -30,6 +31,18 @@ fn set(map: &mut Map<String, Value>, name: &str, value: &str) {
     let absent = map.get(name).is_none_or(|found| found.is_null() || found == "");
     if absent {
         map.insert(name.to_owned(), json!(value));
+    }
+}
+
+/// An account has an old name for its field as well, and both say the same; the newer one counts.
+fn name_service_account_twice(spec: &mut Map<String, Value>) {
+    const NAMES: [&str; 2] = ["serviceAccountName", "serviceAccount"];
+    let named = |name: &&str| {
+        spec.get(*name)
+            .filter(|value| value.as_str().is_some_and(|text| !text.is_empty()))
+    };
+    if let Some(account) = NAMES.iter().find_map(named).cloned() {
+        spec.extend(NAMES.map(|name| (name.to_owned(), account.clone())));
     }
 }
 
