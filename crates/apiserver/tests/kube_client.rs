@@ -277,6 +277,18 @@ async fn unknown_fields_are_dropped_or_refused() {
     );
     client(&server).request::<Pod>(request("Warn")).await.unwrap();
     assert!(pods.get("p").await.is_ok());
+
+    let patch = http::Request::patch("/api/v1/namespaces/default/pods/p?fieldValidation=Strict")
+        .header("content-type", "application/merge-patch+json")
+        .body(json!({"metadata": {"lables": {}}}).to_string().into_bytes())
+        .unwrap();
+    let (code, reason, message) = status(&client(&server).request::<Pod>(patch).await.unwrap_err());
+    assert_eq!((code, &*reason), (422, "Invalid"));
+    let problem = "strict decoding error: unknown field \"metadata.lables\"";
+    assert!(
+        message.contains("patch: Invalid value") && message.ends_with(problem),
+        "{message}"
+    );
 }
 
 #[tokio::test]
