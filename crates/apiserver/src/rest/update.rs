@@ -27,8 +27,12 @@ impl Call {
         let absent = self.core.store.get(&self.served.id, &self.key()).is_none();
         if absent && part == Part::Main && self.served.rules.allows_create_on_update() {
             self.check_uid(&wanted, &Value::Null)?;
-            meta_mut(&mut wanted).remove("resourceVersion");
-            let created = self.create_object(wanted, &Writer::update(self)).await?;
+            let version = meta_mut(&mut wanted).remove("resourceVersion");
+            let mut created = self.create_object(wanted, &Writer::update(self)).await?;
+            // Only storing gives a new version.
+            if let (Outcome::Imagined(object), Some(version)) = (&mut created, version) {
+                meta_mut(object).insert("resourceVersion".into(), version);
+            }
             return self.show(StatusCode::CREATED, &created);
         }
         if absent {
@@ -134,8 +138,10 @@ impl Call {
             (false, "nodes") => "minions".to_owned(),
             (false, plural) => plural.to_owned(),
         };
+        // A dry run fails before it comes to where everything is stored.
+        let root = if self.options.dry_run { "" } else { "/registry" };
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{resource}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}",
+            "StorageError: invalid object, Code: 4, Key: {root}/{resource}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}",
             self.key()
         );
         Err(ApiError::conflict(self.served.about(), &self.path.name, &why))
