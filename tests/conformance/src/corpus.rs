@@ -51,6 +51,9 @@ pub struct Step {
     /// For a watch: it is closed after an event of an object with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// For a watch: it is closed after an event of an object that has this condition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_condition: Option<String>,
     /// The answer is not compared: the step only prepares something.
     #[serde(default, skip_serializing_if = "is_false")]
     pub silent: bool,

@@ -106,7 +106,13 @@ async fn send(client: &Client, step: &Step, kept: &BTreeMap<String, Value>) -> R
     let body = match step.events {
         Some(count) if status == 200 => {
             let until = step.until.as_ref().map(|name| fill(name, kept)).transpose()?;
-            Value::Array(watch_events(response.into_body(), count, until.as_deref()).await?)
+            let condition = step.until_condition.as_deref();
+            let last = |event: &Value| {
+                let object = &event["object"];
+                (until.is_some() && object["metadata"]["name"].as_str() == until.as_deref())
+                    || condition.is_some_and(|kind| has_condition(object, kind))
+            };
+            Value::Array(watch_events(response.into_body(), count, last).await?)
         }
         _ => parse(&response.into_body().collect().await?.to_bytes()),
     };
@@ -153,14 +159,19 @@ fn parse(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Reads events until there are as many as asked for, there is one of the object that is to be the last, or the server closes
+fn has_condition(object: &Value, kind: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let holds = |condition: &Value| condition["type"] == kind && condition["status"] == "True";
+    conditions.is_some_and(|all| all.iter().any(holds))
+}
+
+/// Reads events until there are as many as asked for, there is one that is to be the last, or the server closes
 /// the stream.
-async fn watch_events(body: Body, count: usize, until: Option<&str>) -> Result<Vec<Value>> {
+async fn watch_events(body: Body, count: usize, last: impl Fn(&Value) -> bool) -> Result<Vec<Value>> {
     let mut stream = BodyStream::new(body);
     let mut buffer: Vec<u8> = Vec::new();
     let mut events = Vec::new();
-    let last = |event: &Value| until.is_some() && event["object"]["metadata"]["name"].as_str() == until;
-    while events.len() < count && !events.last().is_some_and(last) {
+    while events.len() < count && !events.last().is_some_and(&last) {
         let Some(frame) = stream.next().await else { break };
         if let Ok(data) = frame?.into_data() {
             buffer.extend_from_slice(&data);

@@ -185,13 +185,13 @@ pub fn definition() -> Case {
         steps: vec![
             Step {
                 body: Some(object),
-                keep: Some("definition".to_owned()),
                 ..step(format!("POST {definitions}"))
             },
             Step {
-                events: Some(2),
+                events: Some(10),
+                until_condition: Some("Established".to_owned()),
                 ..step(format!(
-                    "GET {definitions}?watch=true&fieldSelector=metadata.name%3D{name}&resourceVersion=$definition.metadata.resourceVersion&timeoutSeconds=30"
+                    "GET {definitions}?watch=true&fieldSelector=metadata.name%3D{name}&timeoutSeconds=30"
                 ))
             },
         ],
