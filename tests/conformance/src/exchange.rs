@@ -171,7 +171,7 @@ async fn watch_events(body: Body, count: usize, last: impl Fn(&Value) -> bool) -
     let mut stream = BodyStream::new(body);
     let mut buffer: Vec<u8> = Vec::new();
     let mut events = Vec::new();
-    while events.len() < count && !events.last().is_some_and(&last) {
+    while events.len() < count && !events.iter().any(&last) {
         let Some(frame) = stream.next().await else { break };
         if let Ok(data) = frame?.into_data() {
             buffer.extend_from_slice(&data);
