@@ -250,14 +250,13 @@ impl Report {
             lengths.iter().sum::<usize>().checked_div(lengths.len())
         };
         let embedded = length(&mut self.rounds.iter().map(|pair| &pair.embedded));
-        let mut real = self.rounds.iter().filter_map(|pair| pair.real.as_ref());
+        let real = self.rounds.iter().filter_map(|pair| pair.real.as_ref());
         if let Some(embedded) = embedded {
             let real =
                 length(&mut real.clone()).map_or_else(String::new, |real| format!(", from the real server {real}"));
             let _ = writeln!(text, "a {of} event has {embedded} bytes{real}");
         }
         let ended = real
-            .by_ref()
             .flat_map(watched)
             .filter_map(|fan_out| Some((fan_out.ahead, fan_out.ended_after?)));
         for (ahead, after) in ended {
