@@ -138,7 +138,7 @@ fn pod_gang_map() -> Value {
         AGE,
     ];
     definition::<PodGangMap, PodGangMapSpec, PodGangMapStatus>(Extras::new(
-        "Which pods of one copy of a set belong to which gang.",
+        "Which units of one replica of a set belong to which gang.",
         columns,
     ))
 }

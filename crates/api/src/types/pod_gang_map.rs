@@ -1,6 +1,8 @@
-//! PodGangMap: which pods of one copy of a set belong to which gang while versions are mixed.
+//! PodGangMap: which units of one replica of a set belong to which gang.
 //!
-//! Coherent updates write it; nothing else reads or writes it. One object for each copy of a set, with one writer.
+//! One object for each replica of a set, with one writer. Its form is that of Grove alpha.12 and alpha.13, so that maps
+//! written by either operator are valid for the other; what they do not have (`revisions`, the role `Bridge`, the status)
+//! is optional. Gangs, pods, gates and scheduler objects follow from the template, the live sizes and this map.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::UnknownFields;
 use super::string_enum::string_enum;
 
-/// The gangs of one copy of a set.
+/// The gangs of one replica of a set.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "grove.io",
@@ -32,17 +34,17 @@ use super::string_enum::string_enum;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PodGangMapSpec {
-    /// The copy of the set.
+    /// The replica of the set.
     #[serde(default)]
-    #[schemars(extend("x-required" = true, "minimum" = 0))]
+    #[schemars(extend("x-required" = true))]
     pub pod_clique_set_replica_index: i32,
-    /// The ordinal that the next gang will get.
+    /// The gangs, by epoch.
     #[serde(default)]
-    #[schemars(extend("x-default" = 0, "minimum" = 0))]
-    pub next_ordinal: i64,
-    /// The gangs, by ordinal.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["ordinal"]))]
+    #[schemars(extend(
+        "x-required" = true,
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["epoch"]
+    ))]
     pub entries: Vec<PodGangMapEntry>,
     /// Fields of newer versions.
     #[serde(flatten)]
@@ -51,50 +53,59 @@ pub struct PodGangMapSpec {
 }
 
 string_enum! {
-    /// What a gang is for.
+    /// What the gangs of an epoch are for.
     #[derive(Default)]
     PodGangRole {
-        /// The smallest complete system.
+        /// The smallest complete system: one gang.
         #[default]
         Anchor = "Anchor",
-        /// Further copies of a scaling group, placed after their anchor.
+        /// Further replicas of scaling groups by the template: one gang each.
         Tail = "Tail",
-        /// A temporary system that bridges an update.
+        /// Replicas of scaling groups that were added later: one gang each.
+        ScaleOut = "ScaleOut",
+        /// A temporary system that carries the load of an update. Grove does not have it.
         Bridge = "Bridge",
     }
 }
 
-/// One gang of a copy.
+/// The units of one epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGangMapEntry {
-    /// Its ordinal, never reused.
+    /// A decimal number; epochs are ordered as numbers.
     #[serde(default)]
-    #[schemars(extend("x-required" = true, "minimum" = 0))]
-    pub ordinal: i64,
-    /// What it is for.
+    #[schemars(extend("x-required" = true))]
+    pub epoch: String,
+    /// The templates that its units have.
+    #[serde(default)]
+    #[schemars(extend("x-required" = true))]
+    pub pod_clique_set_generation_hash: String,
+    /// What its gangs are for.
     #[serde(default)]
     #[schemars(extend("x-required" = true))]
     pub role: PodGangRole,
-    /// Pod template identity of each component in it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub revisions: BTreeMap<String, String>,
-    /// Standalone cliques, with the number of their pods in this gang.
+    /// Position among the anchors. Required on anchors by Grove alpha.12 and alpha.13, which allow it nowhere else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor_index: Option<i32>,
+    /// Standalone cliques by name in the template, with the number of their pods in this epoch.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pod_cliques: BTreeMap<String, i32>,
-    /// Scaling groups, with the indices of their copies in this gang.
+    /// Scaling groups by name in the template, with the indices of their replicas in this epoch.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pcsg_replica_indices: BTreeMap<String, Vec<i32>>,
-    /// Ordinals that must be placed first.
+    /// Epochs whose gangs must have been scheduled before pods of this one are released to the scheduler.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub depends_on: Vec<i64>,
+    pub depends_on: Vec<String>,
+    /// Pod template of each component of this epoch, where components differ in their revision.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub revisions: BTreeMap<String, String>,
     /// Fields of newer versions.
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: UnknownFields,
 }
 
-/// What is known of the gangs of one copy.
+/// What is known of the gangs of one replica.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGangMapStatus {
@@ -110,7 +121,7 @@ pub struct PodGangMapStatus {
     pub unknown: UnknownFields,
 }
 
-/// Counters of one component (standalone clique or scaling group) of a copy.
+/// Counters of one component (standalone clique or scaling group) of a replica.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentCounters {

@@ -111,6 +111,7 @@ fn the_fixture_holds_the_whole_reference() {
             "podcliques.grove.io",
             "podcliquescalinggroups.grove.io",
             "podcliquesets.grove.io",
+            "podgangmaps.grove.io",
             "podgangs.scheduler.grove.io"
         ]
     );
