@@ -173,7 +173,7 @@ impl Gang {
         let gangs = self.depends_on.iter().filter(|name| !scheduled.contains(*name));
         let mut waiting: Vec<Waiting> = gangs.cloned().map(Waiting::Gang).collect();
         for group in &self.groups {
-            let have = count(&group.bound) + count(&group.pending);
+            let have = count(&group.bound).saturating_add(count(&group.pending));
             if have < group.floor {
                 waiting.push(Waiting::Pods {
                     group: group.name.clone(),

@@ -11,12 +11,13 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::reasons::ReasonCode;
+use crate::shape::selector_parts;
 
 /// Labels of a node or a pod.
 pub type Labels = BTreeMap<String, String>;
 
 /// How an expression compares a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
     /// The value is one of the list.
     In,
@@ -33,7 +34,7 @@ pub enum Operator {
 }
 
 /// One requirement on one label.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expression {
     /// The label key.
     pub key: String,
@@ -68,7 +69,7 @@ impl Expression {
 }
 
 /// Expressions that must all hold; a term without any matches no node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeTerm {
     /// Requirements on labels.
     pub expressions: Vec<Expression>,
@@ -94,7 +95,7 @@ impl NodeTerm {
 }
 
 /// Terms of which one must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeSelector {
     /// The alternatives.
     pub terms: Vec<NodeTerm>,
@@ -109,7 +110,7 @@ impl NodeSelector {
 }
 
 /// What a taint does to pods that do not tolerate it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Effect {
     /// They are not placed here.
     NoSchedule,
@@ -142,7 +143,7 @@ impl fmt::Display for Taint {
 }
 
 /// A pod's toleration of taints.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Toleration {
     /// The key; none tolerates every key (and asks for `value: None`).
     pub key: Option<String>,
@@ -211,7 +212,7 @@ impl RuledOut {
 }
 
 /// What a pod asks of a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeDemands {
     /// Labels the node must carry.
     pub selector: Labels,
@@ -224,6 +225,14 @@ pub struct NodeDemands {
 }
 
 impl NodeDemands {
+    /// How many labels, expressions, values and tolerations there are.
+    pub(crate) fn parts(&self) -> usize {
+        let term = |term: &NodeTerm| 1 + selector_parts(&term.expressions) + selector_parts(&term.fields);
+        let required = self.required.iter().flat_map(|selector| &selector.terms).map(term);
+        let preferred = self.preferred.iter().map(|(_, wish)| term(wish));
+        self.selector.len() + self.tolerations.len() + required.chain(preferred).sum::<usize>()
+    }
+
     /// The first reason why a pod may not run on the node.
     #[must_use]
     pub fn ruled_out(&self, node: &Node) -> Option<RuledOut> {
@@ -271,7 +280,7 @@ impl NodeDemands {
             .iter()
             .filter(|taint| taint.effect == Effect::PreferNoSchedule && !self.tolerates(taint))
             .count();
-        liked - i64::try_from(soft).unwrap_or(i64::MAX)
+        liked.saturating_sub(i64::try_from(soft).unwrap_or(i64::MAX))
     }
 
     fn tolerates(&self, taint: &Taint) -> bool {

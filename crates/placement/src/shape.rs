@@ -5,13 +5,14 @@
 //! and anti-affinity on the host name alike. What the engine cannot honour is listed in [`PodDemands::unsupported`] by the
 //! caller or found here, and makes every plan with that shape a refusal.
 //!
-//! Shapes are never forgotten; callers keep their number small by passing only those pod labels that some anti-affinity
-//! selector in the cluster mentions.
+//! Shapes stay for as long as the table: callers keep their number small by passing only those pod labels that some
+//! anti-affinity selector in the cluster mentions, and make a new table when most of the shapes are no longer in use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::predicates::{Expression, Labels, NodeDemands};
-use crate::resources::{Amounts, Column, Columns};
+use crate::resources::{Amounts, Column, Columns, Unoffered};
 
 /// The label by which hosts are told apart.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -27,7 +28,7 @@ impl ShapeId {
 }
 
 /// A port on the node.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPort {
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: String,
@@ -47,7 +48,7 @@ impl HostPort {
 }
 
 /// A required anti-affinity term.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeepApart {
     /// Only the host name can be honoured.
     pub topology_key: String,
@@ -58,7 +59,7 @@ pub struct KeepApart {
 }
 
 /// Something a pod asks for that the engine does not do.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Unsupported {
     /// Anti-affinity on something else than the host name.
     #[error("required anti-affinity on {0:?} (only {HOSTNAME} is honoured)")]
@@ -81,7 +82,7 @@ pub enum Unsupported {
 }
 
 /// Everything the placement of a pod depends on.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodDemands {
     /// Its namespace.
     pub namespace: String,
@@ -100,13 +101,25 @@ pub struct PodDemands {
 }
 
 impl PodDemands {
-    /// Everything that cannot be honoured.
+    /// What cannot be honoured, the first few of it.
     #[must_use]
-    pub fn refusals(&self) -> Vec<Unsupported> {
+    pub fn refusals(&self, most: usize) -> Vec<Unsupported> {
         let keys = self.keep_apart.iter().filter(|term| term.topology_key != HOSTNAME);
-        let mut refusals = self.unsupported.clone();
-        refusals.extend(keys.map(|term| Unsupported::AntiAffinityKey(term.topology_key.clone())));
-        refusals
+        let keys = keys.map(|term| Unsupported::AntiAffinityKey(term.topology_key.clone()));
+        self.unsupported.iter().cloned().chain(keys).take(most).collect()
+    }
+
+    /// How many labels, amounts, expressions, values and ports there are: what it costs to keep and to compare.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        let apart = self.keep_apart.iter();
+        let apart = apart.map(|term| 1 + term.namespaces.len() + selector_parts(&term.selector));
+        self.labels.len()
+            + self.requests.len()
+            + self.host_ports.len()
+            + self.unsupported.len()
+            + apart.sum::<usize>()
+            + self.node.parts()
     }
 
     fn shuns(&self, other: &Self) -> bool {
@@ -133,9 +146,13 @@ impl PodDemands {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// What it was made from.
-    pub demands: PodDemands,
+    pub demands: Arc<PodDemands>,
     /// Requests by column, the pod itself included; never empty.
     pub requests: Vec<(Column, i64)>,
+    /// What it asks for and no node offers: if there is any such thing, no node has room for it.
+    pub unoffered: Unoffered,
+    /// What one look at a node costs, in steps.
+    pub effort: usize,
     /// Two such pods may not share a node.
     pub exclusive: bool,
     /// Other shapes that may not share a node with this one, sorted.
@@ -146,21 +163,21 @@ pub struct Shape {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shapes {
     shapes: Vec<Shape>,
-    index: BTreeMap<PodDemands, ShapeId>,
+    index: BTreeMap<Arc<PodDemands>, ShapeId>,
     picky: Vec<ShapeId>,
+    parts: usize,
 }
+
+/// Parts that are compared with a node in one step.
+const PARTS_PER_STEP: usize = 32;
 
 impl Shapes {
     /// The shape of these demands, created on first use.
-    pub fn intern(&mut self, demands: &PodDemands, columns: &mut Columns) -> ShapeId {
+    pub fn intern(&mut self, demands: &Arc<PodDemands>, columns: &Columns) -> ShapeId {
         if let Some(id) = self.index.get(demands) {
             return *id;
         }
         let id = ShapeId(u32::try_from(self.shapes.len()).expect("fewer than 2^32 shapes"));
-        let mut requests = columns.resolve(&demands.requests);
-        requests.retain(|(column, _)| *column != Column::PODS);
-        requests.push((Column::PODS, 1));
-        requests.sort_unstable();
         // Only a shape with ports or terms can cause a conflict, so only those are compared with everything.
         let picky = !demands.host_ports.is_empty() || !demands.keep_apart.is_empty();
         let against: Vec<ShapeId> = if picky {
@@ -178,14 +195,32 @@ impl Shapes {
         if picky {
             self.picky.push(id);
         }
+        let (requests, unoffered) = resolve(demands, columns);
+        let parts = demands.parts();
+        self.parts = self.parts.saturating_add(parts);
         self.shapes.push(Shape {
             exclusive: !demands.may_share(demands),
             demands: demands.clone(),
             requests,
+            unoffered,
+            effort: 1 + parts / PARTS_PER_STEP,
             conflicts,
         });
         self.index.insert(demands.clone(), id);
         id
+    }
+
+    /// Reads the requests of every shape again: the columns have changed.
+    pub(crate) fn resolve(&mut self, columns: &Columns) {
+        for shape in &mut self.shapes {
+            (shape.requests, shape.unoffered) = resolve(&shape.demands, columns);
+        }
+    }
+
+    /// How many parts the demands of all shapes have together.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.parts
     }
 
     /// One shape.
@@ -205,6 +240,20 @@ impl Shapes {
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
     }
+}
+
+/// Requests by column, the pod itself included.
+fn resolve(demands: &PodDemands, columns: &Columns) -> (Vec<(Column, i64)>, Unoffered) {
+    let (mut requests, unoffered) = columns.resolve(&demands.requests);
+    requests.retain(|(column, _)| *column != Column::PODS);
+    requests.push((Column::PODS, 1));
+    requests.sort_unstable();
+    (requests, unoffered)
+}
+
+/// How many expressions and values there are.
+pub(crate) fn selector_parts(selector: &[Expression]) -> usize {
+    selector.iter().map(|expression| 1 + expression.values.len()).sum()
 }
 
 #[cfg(test)]
@@ -229,24 +278,24 @@ mod tests {
 
     #[test]
     fn equal_demands_are_one_shape_and_every_pod_counts() {
-        let (mut columns, mut shapes) = (Columns::default(), Shapes::default());
+        let (columns, mut shapes) = (Columns::default(), Shapes::default());
         let demands = PodDemands {
             requests: Amounts::from([("cpu".into(), 5), ("pods".into(), 9)]),
             ..PodDemands::default()
         };
-        let first = shapes.intern(&demands, &mut columns);
-        assert_eq!(shapes.intern(&demands, &mut columns), first);
+        let first = shapes.intern(&Arc::new(demands.clone()), &columns);
+        assert_eq!(shapes.intern(&Arc::new(demands.clone()), &columns), first);
         assert_eq!(shapes.len(), 1);
         assert_eq!(shapes.get(first).requests, vec![(Column::CPU, 5), (Column::PODS, 1)]);
     }
 
     #[test]
     fn ports_collide_by_protocol_number_and_address() {
-        let (mut columns, mut shapes) = (Columns::default(), Shapes::default());
-        let any = shapes.intern(&with_ports(vec![port("", 80)]), &mut columns);
-        let one = shapes.intern(&with_ports(vec![port("10.0.0.1", 80)]), &mut columns);
-        let two = shapes.intern(&with_ports(vec![port("10.0.0.2", 80)]), &mut columns);
-        let other = shapes.intern(&with_ports(vec![port("", 81)]), &mut columns);
+        let (columns, mut shapes) = (Columns::default(), Shapes::default());
+        let any = shapes.intern(&Arc::new(with_ports(vec![port("", 80)])), &columns);
+        let one = shapes.intern(&Arc::new(with_ports(vec![port("10.0.0.1", 80)])), &columns);
+        let two = shapes.intern(&Arc::new(with_ports(vec![port("10.0.0.2", 80)])), &columns);
+        let other = shapes.intern(&Arc::new(with_ports(vec![port("", 81)])), &columns);
         assert_eq!(shapes.get(any).conflicts, vec![one, two]);
         assert_eq!(shapes.get(one).conflicts, vec![any]);
         assert!(shapes.get(other).conflicts.is_empty());
@@ -255,7 +304,7 @@ mod tests {
 
     #[test]
     fn anti_affinity_works_both_ways_and_only_on_the_host_name() {
-        let (mut columns, mut shapes) = (Columns::default(), Shapes::default());
+        let (columns, mut shapes) = (Columns::default(), Shapes::default());
         let plain = PodDemands {
             labels: Labels::from([("app".into(), "x".into())]),
             ..PodDemands::default()
@@ -272,14 +321,14 @@ mod tests {
             }],
             ..PodDemands::default()
         };
-        let shy_id = shapes.intern(&shy, &mut columns);
-        let plain_id = shapes.intern(&plain, &mut columns);
+        let shy_id = shapes.intern(&Arc::new(shy.clone()), &columns);
+        let plain_id = shapes.intern(&Arc::new(plain.clone()), &columns);
         assert_eq!(shapes.get(plain_id).conflicts, vec![shy_id]);
         assert_eq!(shapes.get(shy_id).conflicts, vec![plain_id]);
         assert!(!shapes.get(shy_id).exclusive, "it shuns app=x, not itself");
-        assert!(shy.refusals().is_empty());
+        assert!(shy.refusals(9).is_empty());
         shy.keep_apart[0].topology_key = "zone".into();
-        assert_eq!(shy.refusals(), vec![Unsupported::AntiAffinityKey("zone".into())]);
+        assert_eq!(shy.refusals(9), vec![Unsupported::AntiAffinityKey("zone".into())]);
         shy.keep_apart[0].namespaces.insert("elsewhere".into());
         assert!(!shy.shuns(&plain));
     }

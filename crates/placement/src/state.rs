@@ -5,12 +5,13 @@
 //! place, [`ClusterState::rollback`]; rolling back restores every number bit for bit, and no copy of the cluster is made.
 //!
 //! Sums count what is free above zero on every node, ruled out or not: they are upper bounds, used to reject and never
-//! to accept. Changing nodes rebuilds the views (a rare event); changing pods costs O(levels).
+//! to accept. They are kept wider than amounts, so no amount that somebody wrote makes them wrap. Changing nodes rebuilds the views (a rare event); changing pods costs O(levels).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::predicates::Node;
-use crate::resources::{Column, Columns};
+use crate::resources::{Column, Columns, Sum, is_always, narrowed};
 use crate::shape::{PodDemands, Shape, ShapeId, Shapes};
 use crate::topology::{DomainId, View};
 
@@ -52,7 +53,7 @@ pub struct Mark(usize);
 struct Viewed {
     view: View,
     /// Free amounts, `domain * columns + column`.
-    free: Vec<i64>,
+    free: Vec<Sum>,
     /// Resident pods by domain.
     pods: Vec<u32>,
 }
@@ -61,11 +62,13 @@ struct Viewed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterState {
     columns: Columns,
+    /// How many nodes offer each resource.
+    offers: BTreeMap<String, u32>,
     shapes: Shapes,
     nodes: Vec<Option<Node>>,
     by_name: BTreeMap<String, NodeId>,
     allocatable: Vec<Vec<i64>>,
-    free: Vec<Vec<i64>>,
+    free: Vec<Vec<Sum>>,
     residents: Vec<Vec<(ShapeId, u32)>>,
     pods: BTreeMap<String, Resident>,
     views: Vec<Viewed>,
@@ -84,6 +87,7 @@ impl ClusterState {
     pub fn new(topologies: &[(String, Vec<String>)]) -> Self {
         let mut state = Self {
             columns: Columns::default(),
+            offers: BTreeMap::new(),
             shapes: Shapes::default(),
             nodes: Vec::new(),
             by_name: BTreeMap::new(),
@@ -94,7 +98,7 @@ impl ClusterState {
             views: Vec::new(),
             log: Vec::new(),
         };
-        state.grow();
+        state.refill();
         state.set_topologies(topologies);
         state
     }
@@ -110,23 +114,20 @@ impl ClusterState {
 
     /// Adds nodes, or replaces those of the same name; their pods stay.
     pub fn put_nodes(&mut self, nodes: impl IntoIterator<Item = Node>) {
+        let mut changed = Vec::new();
         for node in nodes {
-            let amounts = self.columns.resolve(&node.allocatable);
-            self.grow();
-            let id = self
-                .by_name
-                .get(&node.name)
-                .copied()
-                .unwrap_or_else(|| self.add(&node.name));
-            for column in 0..self.columns.len() {
-                let new = amounts
-                    .iter()
-                    .find(|(at, _)| at.index() == column)
-                    .map_or(0, |(_, amount)| *amount);
-                let old = std::mem::replace(&mut self.allocatable[column][id.index()], new);
-                self.free[column][id.index()] += new - old;
+            let known = self.by_name.get(&node.name).copied();
+            let id = known.unwrap_or_else(|| self.add(&node.name));
+            self.offer(&node, true);
+            if let Some(old) = self.nodes[id.index()].replace(node) {
+                self.offer(&old, false);
             }
-            self.nodes[id.index()] = Some(node);
+            changed.push(id);
+        }
+        if !self.renew_columns() {
+            for id in changed {
+                self.fill(id);
+            }
         }
         self.rebuild();
     }
@@ -135,27 +136,85 @@ impl ClusterState {
     pub fn remove_nodes<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
         for name in names {
             let Some(id) = self.by_name.remove(name) else { continue };
-            self.nodes[id.index()] = None;
+            if let Some(old) = self.nodes[id.index()].take() {
+                self.offer(&old, false);
+            }
             self.residents[id.index()].clear();
             self.pods.retain(|_, resident| resident.node != id);
-            for column in 0..self.columns.len() {
-                self.allocatable[column][id.index()] = 0;
-                self.free[column][id.index()] = 0;
+            self.fill(id);
+        }
+        self.renew_columns();
+        self.rebuild();
+    }
+
+    /// Counts what a node offers, or no longer does.
+    fn offer(&mut self, node: &Node, offers: bool) {
+        let names = node.allocatable.iter().filter(|(_, amount)| **amount > 0);
+        for (name, _) in names.filter(|(name, _)| !is_always(name)) {
+            if offers {
+                *self.offers.entry(name.clone()).or_default() += 1;
+            } else if let Some(count) = self.offers.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.offers.remove(name);
+                }
             }
         }
-        self.rebuild();
+    }
+
+    /// Gives columns to what is offered now, and to nothing else; false if they are the same as before.
+    fn renew_columns(&mut self) -> bool {
+        let columns = Columns::of(&self.offers);
+        if columns == self.columns {
+            return false;
+        }
+        self.columns = columns;
+        self.shapes.resolve(&self.columns);
+        self.refill();
+        true
+    }
+
+    /// Computes what every node has and what is free there.
+    fn refill(&mut self) {
+        let (columns, nodes) = (self.columns.len(), self.nodes.len());
+        self.allocatable = vec![vec![0; nodes]; columns];
+        self.free = vec![vec![0; nodes]; columns];
+        for at in 0..nodes {
+            self.fill(NodeId(index(at)));
+        }
+    }
+
+    /// Computes what a node has and what is free there.
+    fn fill(&mut self, id: NodeId) {
+        let at = id.index();
+        let amounts = self.nodes[at]
+            .as_ref()
+            .map(|node| self.columns.resolve(&node.allocatable).0);
+        for column in 0..self.columns.len() {
+            self.allocatable[column][at] = 0;
+        }
+        for (column, amount) in amounts.into_iter().flatten() {
+            self.allocatable[column.index()][at] = amount;
+        }
+        for column in 0..self.columns.len() {
+            self.free[column][at] = Sum::from(self.allocatable[column][at]);
+        }
+        for (shape, count) in &self.residents[at] {
+            for (column, request) in &self.shapes.get(*shape).requests {
+                self.free[column.index()][at] -= Sum::from(*request) * Sum::from(*count);
+            }
+        }
     }
 
     fn add(&mut self, name: &str) -> NodeId {
         let vacant = self.nodes.iter().position(Option::is_none);
         let at = vacant.unwrap_or(self.nodes.len());
-        let id = NodeId(u32::try_from(at).expect("fewer than 2^32 nodes"));
+        let id = NodeId(index(at));
         if at == self.nodes.len() {
             self.nodes.push(None);
             self.residents.push(Vec::new());
-            for column in self.allocatable.iter_mut().chain(&mut self.free) {
-                column.push(0);
-            }
+            self.allocatable.iter_mut().for_each(|column| column.push(0));
+            self.free.iter_mut().for_each(|column| column.push(0));
         }
         self.by_name.insert(name.to_owned(), id);
         id
@@ -163,19 +222,18 @@ impl ClusterState {
 
     /// Interns what a pod demands.
     pub fn shape(&mut self, demands: &PodDemands) -> ShapeId {
-        let before = self.columns.len();
-        let id = self.shapes.intern(demands, &mut self.columns);
-        if self.columns.len() != before {
-            self.grow();
-            self.rebuild();
-        }
-        id
+        self.shared_shape(&Arc::new(demands.clone()))
     }
 
-    fn grow(&mut self) {
-        let nodes = self.nodes.len();
-        self.allocatable.resize_with(self.columns.len(), || vec![0; nodes]);
-        self.free.resize_with(self.columns.len(), || vec![0; nodes]);
+    /// The same without a copy of the demands.
+    pub fn shared_shape(&mut self, demands: &Arc<PodDemands>) -> ShapeId {
+        self.shapes.intern(demands, &self.columns)
+    }
+
+    /// The shapes that were interned since the state was made.
+    #[must_use]
+    pub fn shapes(&self) -> &Shapes {
+        &self.shapes
     }
 
     /// Takes room for a pod that is bound or assumed. Room is taken even where there is none: the watch is truth.
@@ -262,7 +320,7 @@ impl ClusterState {
         for (column, request) in &self.shapes.get(shape).requests {
             let free = &mut self.free[column.index()][at];
             let before = (*free).max(0);
-            *free -= request * i64::from(count);
+            *free -= Sum::from(*request) * Sum::from(count);
             let delta = (*free).max(0) - before;
             for viewed in &mut self.views {
                 for domain in viewed.view.chain_of(node) {
@@ -280,7 +338,7 @@ impl ClusterState {
 
     fn viewed(&self, name: &str, keys: &[String]) -> Viewed {
         let present = self.nodes.iter().enumerate().filter_map(|(at, node)| {
-            let id = NodeId(u32::try_from(at).expect("fewer than 2^32 nodes"));
+            let id = NodeId(index(at));
             node.as_ref().map(|node| (id, node.name.as_str(), &node.labels))
         });
         let view = View::build(name, keys, present, self.nodes.len());
@@ -311,16 +369,9 @@ impl ClusterState {
     #[must_use]
     pub fn recomputed(&self) -> Self {
         let mut other = self.clone();
-        for column in 0..other.columns.len() {
-            other.free[column].clone_from(&other.allocatable[column]);
-        }
-        for (at, residents) in other.residents.iter().enumerate() {
-            for (shape, count) in residents {
-                for (column, request) in &other.shapes.get(*shape).requests {
-                    other.free[column.index()][at] -= request * i64::from(*count);
-                }
-            }
-        }
+        other.columns = Columns::of(&other.offers);
+        other.shapes.resolve(&other.columns);
+        other.refill();
         other.rebuild();
         other
     }
@@ -347,9 +398,13 @@ impl ClusterState {
 
     /// The same without regard to host ports and anti-affinity.
     pub(crate) fn room_ignoring_conflicts(&self, node: NodeId, shape: ShapeId) -> u32 {
+        let asked = self.shapes.get(shape);
+        if asked.unoffered.count > 0 {
+            return 0;
+        }
         let mut most = i64::from(u32::MAX);
-        for (column, request) in &self.shapes.get(shape).requests {
-            most = most.min(self.free[column.index()][node.index()] / request);
+        for (column, request) in &asked.requests {
+            most = most.min(self.free_on(node, *column) / request);
         }
         u32::try_from(most.max(0)).unwrap_or(u32::MAX)
     }
@@ -388,7 +443,7 @@ impl ClusterState {
     /// What is free on a node; negative where the watch reported more pods than there is room.
     #[must_use]
     pub fn free_on(&self, node: NodeId, column: Column) -> i64 {
-        self.free[column.index()][node.index()]
+        narrowed(self.free[column.index()][node.index()])
     }
 
     /// What a node can hold.
@@ -418,7 +473,7 @@ impl ClusterState {
     /// The free amount of a resource in a domain of a view, an upper bound.
     #[must_use]
     pub fn free_in(&self, view: usize, domain: DomainId, column: Column) -> i64 {
-        self.views[view].free[domain.index() * self.columns.len() + column.index()]
+        narrowed(self.views[view].free[domain.index() * self.columns.len() + column.index()])
     }
 
     /// How many pods run in a domain.
@@ -430,12 +485,13 @@ impl ClusterState {
     /// Bytes held by the state, counted by its parts (allocator overhead and map nodes' slack not included).
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let arrays: usize = self
+        let free: usize = self
             .free
             .iter()
-            .chain(&self.allocatable)
-            .map(|column| column.capacity() * 8)
+            .map(|column| column.capacity() * size_of::<Sum>())
             .sum();
+        let allocatable: usize = self.allocatable.iter().map(|column| column.capacity() * 8).sum();
+        let shapes = self.shapes.len() * size_of::<Shape>() + self.shapes.parts() * 64;
         let residents: usize = self
             .residents
             .iter()
@@ -465,9 +521,15 @@ impl ClusterState {
             .map(|viewed| {
                 let domains = viewed.view.domains().len();
                 let levels = viewed.view.keys().len();
-                viewed.free.capacity() * 8 + domains * (100 + levels * 40) + self.nodes.len() * (8 + levels * 4)
+                viewed.free.capacity() * size_of::<Sum>()
+                    + domains * (100 + levels * 40)
+                    + self.nodes.len() * (8 + levels * 4)
             })
             .sum();
-        arrays + residents + pods + nodes + views
+        free + allocatable + shapes + residents + pods + nodes + views
     }
+}
+
+fn index(at: usize) -> u32 {
+    u32::try_from(at).expect("fewer than 2^32 nodes")
 }

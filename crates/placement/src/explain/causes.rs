@@ -3,6 +3,7 @@
 //! Each cause is proven by the planner or by a count before it is named.
 
 use crate::gang::Gang;
+use crate::plan::refuse::unoffered;
 use crate::plan::survey::Level;
 use crate::plan::{Options, plan};
 use crate::preempt::{self, Running, Verdict};
@@ -17,7 +18,7 @@ use super::{RemedyCode, remedies::Trial};
 /// Pods that would not even fit the largest node if it were empty.
 pub(super) fn too_large(state: &ClusterState, gang: &Gang) -> Vec<Reason> {
     let view = state.view(0);
-    let mut reasons = Vec::new();
+    let mut reasons = unoffered(state, gang);
     for group in gang.groups.iter().filter(|group| group.missing() > 0) {
         for (column, request) in &state.shape_of(group.shape).requests {
             let nodes = view.nodes_in(DomainId::ROOT).iter();

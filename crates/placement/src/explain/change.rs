@@ -169,7 +169,7 @@ impl Change {
 /// Changes what every group of the gang demands.
 fn demand(state: &mut ClusterState, gang: &mut Gang, change: impl Fn(&mut PodDemands)) {
     for group in &mut gang.groups {
-        let mut demands = state.shape_of(group.shape).demands.clone();
+        let mut demands = PodDemands::clone(&state.shape_of(group.shape).demands);
         change(&mut demands);
         group.shape = state.shape(&demands);
     }

@@ -217,6 +217,7 @@ pub fn explain(state: &ClusterState, gang: &Gang, running: &[Running], options: 
         explanation.reasons.extend(causes::of_rank(&mut scene, &found));
         explanation.remedies = found.into_iter().map(|trial| trial.remedy).take(LIST_LIMIT).collect();
     } else {
+        explanation.reasons.retain(|reason| !too_large.contains(reason));
         explanation.reasons.splice(0..0, too_large);
     }
     explanation.reasons.truncate(LIST_LIMIT);

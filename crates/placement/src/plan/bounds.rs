@@ -5,6 +5,8 @@
 //! whole table costs O(kinds x domains). Zero copies prove that a domain (or, at the root, the cluster) cannot hold the
 //! subtree; a positive number proves nothing.
 
+use std::collections::BTreeMap;
+
 use crate::budget::Exhausted;
 use crate::topology::DomainId;
 
@@ -16,6 +18,8 @@ pub(super) struct Bounds {
     copies: Vec<Vec<u32>>,
     /// Copies within a domain, each in a domain of the level the kind prefers, by kind and domain.
     preferred: Vec<Vec<u32>>,
+    /// Kinds of the children of a kind, and how many there are of each.
+    children: Vec<Vec<(usize, u32)>>,
 }
 
 impl Bounds {
@@ -26,6 +30,7 @@ impl Bounds {
         let mut copies: Vec<Vec<u32>> = Vec::with_capacity(scopes.kinds.len());
         let mut available: Vec<Vec<u32>> = Vec::with_capacity(scopes.kinds.len());
         let mut preferred: Vec<Vec<u32>> = Vec::with_capacity(scopes.kinds.len());
+        let mut counted: Vec<Vec<(usize, u32)>> = Vec::with_capacity(scopes.kinds.len());
         // Kinds are numbered children first, so the tables of children exist when a parent needs them.
         for at in &scopes.kinds {
             let scope = &scopes.scopes[*at];
@@ -51,8 +56,13 @@ impl Bounds {
                 Vec::new()
             });
             copies.push(own);
+            counted.push(children);
         }
-        Ok(Self { copies, preferred })
+        Ok(Self {
+            copies,
+            preferred,
+            children: counted,
+        })
     }
 
     /// Whether a domain might hold the scope.
@@ -61,29 +71,26 @@ impl Bounds {
     }
 
     /// How many children of the scope could not have their wish inside the domain.
-    pub(super) fn disappointed(&self, scopes: &Scopes, scope: &Scope, domain: DomainId) -> u32 {
-        let counted = count_children(scopes, scope);
-        let missing = counted
-            .iter()
-            .map(|(kind, count)| match self.preferred[*kind].get(domain.index()) {
-                Some(possible) => count.saturating_sub(*possible),
-                None => 0,
-            });
+    pub(super) fn disappointed(&self, scope: &Scope, domain: DomainId) -> u32 {
+        let missing =
+            self.children[scope.kind]
+                .iter()
+                .map(|(kind, count)| match self.preferred[*kind].get(domain.index()) {
+                    Some(possible) => count.saturating_sub(*possible),
+                    None => 0,
+                });
         missing.sum()
     }
 }
 
 /// Children with floors by kind, and how many there are of each.
 fn count_children(scopes: &Scopes, scope: &Scope) -> Vec<(usize, u32)> {
-    let mut counted: Vec<(usize, u32)> = Vec::new();
+    let mut counted: BTreeMap<usize, u32> = BTreeMap::new();
     let children = scope.children.iter().map(|child| &scopes.scopes[*child]);
     for child in children.filter(|child| !child.idle()) {
-        match counted.iter_mut().find(|(known, _)| *known == child.kind) {
-            Some((_, count)) => *count += 1,
-            None => counted.push((child.kind, 1)),
-        }
+        *counted.entry(child.kind).or_default() += 1;
     }
-    counted
+    counted.into_iter().collect()
 }
 
 fn alone(table: &Table<'_>, scope: &Scope, domain: DomainId) -> u32 {
@@ -100,7 +107,7 @@ fn alone(table: &Table<'_>, scope: &Scope, domain: DomainId) -> u32 {
             for (local, need) in scope.need.iter().enumerate().filter(|(_, need)| **need > 0) {
                 let requests = &table.state.shape_of(table.shapes[local]).requests;
                 if let Some((at, request)) = requests.iter().find(|(at, _)| at.index() == column) {
-                    asked += request * i64::from(*need);
+                    asked = asked.saturating_add(request.saturating_mul(i64::from(*need)));
                     free = table.state.free_in(table.view, domain, *at);
                 }
             }

@@ -113,7 +113,6 @@ fn keep_near_bound(view: &View, scope: &Scope, outer: DomainId, found: &mut Vec<
 pub(super) fn ordered(
     table: &Table<'_>,
     bounds: &Bounds,
-    scopes: &Scopes,
     gang: &Gang,
     scope: &Scope,
     outer: DomainId,
@@ -138,7 +137,7 @@ pub(super) fn ordered(
             let untouched = table.state.pods_in(table.view, view.domain(domain).parent) == 0;
             let key = (
                 candidate.distance,
-                bounds.disappointed(scopes, scope, domain),
+                bounds.disappointed(scope, domain),
                 Reverse(if scope.split { members } else { 0 }),
                 Reverse(fit),
                 !known,

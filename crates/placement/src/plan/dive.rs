@@ -8,6 +8,8 @@
 //!
 //! Finding nothing is a proof only if the gang has one shape (then packing is exact and nests); see [`Dive::Nothing`].
 
+use std::rc::Rc;
+
 use crate::budget::Exhausted;
 use crate::gang::Gang;
 use crate::topology::DomainId;
@@ -16,7 +18,7 @@ use super::bounds::Bounds;
 use super::candidates::{self, Candidate};
 use super::pack::{self, Load};
 use super::scopes::{RANKS, Scopes};
-use super::table::Table;
+use super::table::{Point, Table};
 
 /// What the search came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,19 @@ enum Event {
     Pack { scope: usize },
 }
 
+/// An event that was taken: what to undo when a later one fails.
+#[derive(Debug)]
+enum Frame {
+    Packed {
+        start: Point,
+    },
+    /// The domain is in the choice; those that failed before it are kept.
+    Chosen {
+        scope: usize,
+        failed: Vec<DomainId>,
+    },
+}
+
 /// Failures after which the dive gives way to the exact search.
 const FAILURES: u32 = 1_000;
 
@@ -53,7 +68,7 @@ struct Search<'t, 's, 'g> {
     gang: &'g Gang,
     events: Vec<Event>,
     owned: Vec<Vec<Load>>,
-    lists: Vec<Vec<Candidate>>,
+    lists: Vec<Rc<[Candidate]>>,
     taken: Vec<usize>,
     choice: Choice,
     failures: u32,
@@ -70,7 +85,7 @@ pub(super) fn dive(
     let mut search = Search {
         events: Vec::with_capacity(count * 2),
         owned: owned(scopes, gang),
-        lists: vec![Vec::new(); count],
+        lists: vec![Rc::from([]); count],
         taken: vec![0; count],
         choice: Choice {
             domains: vec![table.root; count],
@@ -82,9 +97,10 @@ pub(super) fn dive(
         scopes,
         gang,
     };
-    search.list_events(0, None);
+    let mut possible = vec![None; scopes.kinds.len()];
+    search.list_events(0, None, &mut possible);
     let start = search.table.point();
-    match search.solve(0) {
+    match search.solve() {
         Ok(true) => {
             search.settle();
             Ok((Dive::Found, search.choice))
@@ -113,7 +129,8 @@ fn owned(scopes: &Scopes, gang: &Gang) -> Vec<Vec<Load>> {
 }
 
 impl Search<'_, '_, '_> {
-    fn list_events(&mut self, scope: usize, twin: Option<usize>) {
+    /// `known` has the number of possible domains by kind: what is alike is counted once.
+    fn list_events(&mut self, scope: usize, twin: Option<usize>, known: &mut [Option<usize>]) {
         let here = &self.scopes.scopes[scope];
         let chooses = scope == 0 || here.constrained();
         if chooses {
@@ -125,12 +142,12 @@ impl Search<'_, '_, '_> {
             .iter()
             .map(|child| {
                 let candidate = &self.scopes.scopes[*child];
-                let possible = candidates::domains(view, candidate, self.table.root);
-                let possible = possible
-                    .iter()
-                    .filter(|c| self.bounds.viable(candidate, c.domain))
-                    .count();
-                let size: u32 = candidate.need.iter().sum();
+                let possible = *known[candidate.kind].get_or_insert_with(|| {
+                    let possible = candidates::domains(view, candidate, self.table.root);
+                    let viable = possible.iter().filter(|c| self.bounds.viable(candidate, c.domain));
+                    viable.count()
+                });
+                let size: u64 = candidate.need.iter().map(|need| u64::from(*need)).sum();
                 (possible, std::cmp::Reverse(size), candidate.kind, *child)
             })
             .collect();
@@ -138,69 +155,104 @@ impl Search<'_, '_, '_> {
         for at in 0..children.len() {
             let same = at > 0 && children[at - 1].2 == children[at].2;
             let twin = same.then(|| children[at - 1].3);
-            self.list_events(children[at].3, twin);
+            self.list_events(children[at].3, twin, known);
         }
         if chooses && !self.owned[scope].is_empty() {
             self.events.push(Event::Pack { scope });
         }
     }
 
-    fn solve(&mut self, at: usize) -> Result<bool, Exhausted> {
-        let Some(event) = self.events.get(at).copied() else {
-            return Ok(true);
-        };
+    /// Goes through the events, and back where one of them fails. One frame per event, kept here and not on the stack of the
+    /// thread: a gang may have any number of groups.
+    fn solve(&mut self) -> Result<bool, Exhausted> {
+        let mut frames: Vec<Frame> = Vec::new();
+        loop {
+            let Some(event) = self.events.get(frames.len()).copied() else {
+                return Ok(true);
+            };
+            if let Some(frame) = self.enter(event)? {
+                frames.push(frame);
+                continue;
+            }
+            loop {
+                let Some(frame) = frames.pop() else {
+                    return Ok(false);
+                };
+                if let Some(frame) = self.retry(frame)? {
+                    frames.push(frame);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Takes an event for the first time; nothing if it fails.
+    fn enter(&mut self, event: Event) -> Result<Option<Frame>, Exhausted> {
         match event {
             Event::Pack { scope } => {
                 let start = self.table.point();
                 let loads = std::mem::take(&mut self.owned[scope]);
                 let packed = pack::pack(self.table, self.choice.domains[scope], &loads);
                 self.owned[scope] = loads;
-                if packed? && self.solve(at + 1)? {
-                    return Ok(true);
+                if packed? {
+                    Ok(Some(Frame::Packed { start }))
+                } else {
+                    self.retry(Frame::Packed { start })
                 }
-                self.table.back(start);
-                self.fail()?;
-                Ok(false)
             }
-            Event::Choose { scope, twin } => self.choose(at, scope, twin),
+            Event::Choose { scope, twin } => {
+                let here = &self.scopes.scopes[scope];
+                let outer = candidates::outer(self.table.view(), self.scopes, &self.choice, self.table.root, scope);
+                let next = match twin {
+                    Some(twin) => {
+                        self.lists[scope] = self.lists[twin].clone();
+                        self.taken[twin]
+                    }
+                    None => {
+                        let list = candidates::ordered(self.table, self.bounds, self.gang, here, outer);
+                        self.table.steps.spend((list.len() + 1) * self.table.shapes.len())?;
+                        self.lists[scope] = list.into();
+                        0
+                    }
+                };
+                self.choose(scope, next, Vec::new())
+            }
         }
     }
 
-    fn choose(&mut self, at: usize, scope: usize, twin: Option<usize>) -> Result<bool, Exhausted> {
+    /// Undoes an event and takes its next possibility; nothing if there is none.
+    fn retry(&mut self, frame: Frame) -> Result<Option<Frame>, Exhausted> {
+        match frame {
+            Frame::Packed { start } => {
+                self.table.back(start);
+                self.fail()?;
+                Ok(None)
+            }
+            Frame::Chosen { scope, mut failed } => {
+                let index = self.taken[scope];
+                let candidate = self.lists[scope][index];
+                self.choice.distances[self.scopes.scopes[scope].rank] -= candidate.distance;
+                failed.push(candidate.domain);
+                self.choose(scope, index + 1, failed)
+            }
+        }
+    }
+
+    /// Takes the next domain of the list that might do.
+    fn choose(&mut self, scope: usize, next: usize, failed: Vec<DomainId>) -> Result<Option<Frame>, Exhausted> {
         let here = &self.scopes.scopes[scope];
-        let outer = candidates::outer(self.table.view(), self.scopes, &self.choice, self.table.root, scope);
-        let first = match twin {
-            Some(twin) => {
-                self.lists[scope] = self.lists[twin].clone();
-                self.taken[twin]
-            }
-            None => {
-                let list = candidates::ordered(self.table, self.bounds, self.scopes, self.gang, here, outer);
-                self.table.steps.spend((list.len() + 1) * self.table.shapes.len())?;
-                self.lists[scope] = list;
-                0
-            }
-        };
-        let mut failed: Vec<DomainId> = Vec::new();
-        for index in first..self.lists[scope].len() {
+        for index in next..self.lists[scope].len() {
             let candidate = self.lists[scope][index];
             self.table.steps.spend(self.table.shapes.len())?;
-            if !self.table.covers(candidate.domain, &here.need) {
-                continue;
-            }
-            if self.mirrors(candidate.domain, &failed)? {
+            if !self.table.covers(candidate.domain, &here.need) || self.mirrors(candidate.domain, &failed)? {
                 continue;
             }
             self.choice.domains[scope] = candidate.domain;
             self.choice.distances[here.rank] += candidate.distance;
             self.taken[scope] = index;
-            if self.solve(at + 1)? {
-                return Ok(true);
-            }
-            self.choice.distances[here.rank] -= candidate.distance;
-            failed.push(candidate.domain);
+            return Ok(Some(Frame::Chosen { scope, failed }));
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Whether the domain is the mirror image of one that failed at the same place.

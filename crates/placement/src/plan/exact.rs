@@ -7,7 +7,7 @@
 
 use crate::budget::Exhausted;
 use crate::gang::{Gang, Group};
-use crate::resources::Column;
+use crate::resources::{Column, Sum};
 use crate::topology::DomainId;
 
 use super::bounds::Bounds;
@@ -17,6 +17,9 @@ use super::extras;
 use super::scopes::{RANKS, Scopes};
 use super::states::{self, Kind};
 use super::table::{Placed, Table};
+
+/// More choices than this are not searched completely: it would neither end nor keep to the stack.
+const DEEPEST: usize = 256;
 
 /// A complete answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +49,8 @@ struct Search<'t, 's, 'g> {
     taken: Vec<usize>,
     choice: Choice,
     /// Free resources by domain and column, less what is assigned below.
-    room: Vec<i64>,
-    owned: Vec<Vec<(Column, i64)>>,
+    room: Vec<Sum>,
+    owned: Vec<Vec<(Column, Sum)>>,
     best: Option<Solution>,
     with_extras: bool,
 }
@@ -65,6 +68,9 @@ pub(super) fn improve(
     let choosing: Vec<usize> = (0..count)
         .filter(|at| *at == 0 || scopes.scopes[*at].constrained())
         .collect();
+    if choosing.len() > DEEPEST {
+        return Err(Exhausted);
+    }
     let twins = choosing.iter().map(|at| twin_of(scopes, *at)).collect();
     let columns = table.state.columns().len();
     let domains = table.view().domains().len();
@@ -74,7 +80,7 @@ pub(super) fn improve(
     for domain in 0..domains {
         room.extend(
             all.iter()
-                .map(|column| table.state.free_in(table.view, DomainId(domain as u32), *column)),
+                .map(|column| Sum::from(table.state.free_in(table.view, DomainId(domain as u32), *column))),
         );
     }
     let mut search = Search {
@@ -113,16 +119,16 @@ fn twin_of(scopes: &Scopes, at: usize) -> Option<usize> {
 }
 
 /// What the floors owned by each scope ask for in sum.
-fn demands(table: &Table<'_>, scopes: &Scopes, gang: &Gang) -> Vec<Vec<(Column, i64)>> {
-    let mut owned: Vec<Vec<(Column, i64)>> = vec![Vec::new(); scopes.scopes.len()];
+fn demands(table: &Table<'_>, scopes: &Scopes, gang: &Gang) -> Vec<Vec<(Column, Sum)>> {
+    let mut owned: Vec<Vec<(Column, Sum)>> = vec![Vec::new(); scopes.scopes.len()];
     for (at, scope) in scopes.scopes.iter().enumerate() {
         let Some(group) = scope.group else { continue };
-        let count = i64::from(gang.groups[group].missing());
+        let count = Sum::from(gang.groups[group].missing());
         for (column, request) in &table.state.shape_of(gang.groups[group].shape).requests {
             let list = &mut owned[scopes.owner_of(at)];
             match list.iter_mut().find(|(known, _)| known == column) {
-                Some((_, sum)) => *sum += request * count,
-                None => list.push((*column, request * count)),
+                Some((_, sum)) => *sum += Sum::from(*request) * count,
+                None => list.push((*column, Sum::from(*request) * count)),
             }
         }
     }
@@ -136,7 +142,7 @@ impl Search<'_, '_, '_> {
         };
         let here = &self.scopes.scopes[scope];
         let outer = candidates::outer(self.table.view(), self.scopes, &self.choice, self.table.root, scope);
-        let list = candidates::ordered(self.table, self.bounds, self.scopes, self.gang, here, outer);
+        let list = candidates::ordered(self.table, self.bounds, self.gang, here, outer);
         self.table.steps.spend((list.len() + 1) * self.table.shapes.len())?;
         // Twins choose from the same list in order; what the earlier one skipped is no use to the later one.
         let first = self.twins[index].map_or(0, |twin| self.taken[twin]);
@@ -186,7 +192,7 @@ impl Search<'_, '_, '_> {
             .is_none_or(|best| (self.choice.distances, 0) < (best.choice.distances, best.left_over))
     }
 
-    fn reserve(&mut self, scope: usize, domain: DomainId, sign: i64) -> bool {
+    fn reserve(&mut self, scope: usize, domain: DomainId, sign: Sum) -> bool {
         let columns = self.table.state.columns().len();
         let mut fits = true;
         let mut at = domain;
@@ -204,6 +210,7 @@ impl Search<'_, '_, '_> {
     }
 
     fn evaluate(&mut self) -> Result<(), Exhausted> {
+        self.table.steps.spend(self.scopes.scopes.len())?;
         let mut choice = self.choice.clone();
         for scope in 1..self.scopes.scopes.len() {
             if !self.scopes.scopes[scope].constrained() {
@@ -215,7 +222,7 @@ impl Search<'_, '_, '_> {
             return Ok(());
         };
         let wanted: u32 = if self.with_extras {
-            self.gang.groups.iter().map(Group::extras).sum()
+            self.gang.groups.iter().map(Group::extras).fold(0, u32::saturating_add)
         } else {
             0
         };
@@ -277,7 +284,7 @@ impl Search<'_, '_, '_> {
         let solution = Solution {
             choice: choice.clone(),
             placed: placed.to_vec(),
-            left_over: wanted - found,
+            left_over: wanted.saturating_sub(found),
         };
         if self.best.as_ref().is_none_or(|best| solution.key() < best.key()) {
             self.best = Some(solution);

@@ -4,6 +4,9 @@
 //! required domains around it. Never moves a floor pod and never breaks a required packing; leaving an extra out is not
 //! a failure.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::budget::Exhausted;
 use crate::gang::Gang;
 use crate::state::NodeId;
@@ -71,11 +74,9 @@ pub(super) fn place(table: &mut Table<'_>, scopes: &Scopes, gang: &Gang, choice:
             wider: (wider != near).then_some(wider),
         });
     }
-    loop {
-        let open = queues.iter().enumerate().filter(|(_, queue)| queue.left > 0);
-        let Some((next, _)) = open.max_by_key(|(at, queue)| (queue.left, std::cmp::Reverse(*at))) else {
-            return Ok(());
-        };
+    let mut open: BinaryHeap<(u32, Reverse<usize>)> = BinaryHeap::new();
+    open.extend(queues.iter().enumerate().map(|(at, queue)| (queue.left, Reverse(at))));
+    while let Some((_, Reverse(next))) = open.peek().copied() {
         let queue = &mut queues[next];
         table.steps.spend(1)?;
         let Some(node) = queue.nodes.get(queue.at).copied() else {
@@ -84,7 +85,7 @@ pub(super) fn place(table: &mut Table<'_>, scopes: &Scopes, gang: &Gang, choice:
                     queue.nodes = pack::best_first(table, domain, queue.local)?;
                     queue.at = 0;
                 }
-                None => queue.left = 0,
+                None => drop(open.pop()),
             }
             continue;
         };
@@ -99,7 +100,12 @@ pub(super) fn place(table: &mut Table<'_>, scopes: &Scopes, gang: &Gang, choice:
             extra: true,
         };
         queue.left -= 1;
+        open.pop();
+        if queue.left > 0 {
+            open.push((queue.left, Reverse(next)));
+        }
         table.steps.spend(table.effort())?;
         table.place(queue.local, placed);
     }
+    Ok(())
 }

@@ -18,7 +18,7 @@ mod dive;
 mod exact;
 mod extras;
 mod pack;
-mod refuse;
+pub(crate) mod refuse;
 mod result;
 mod scopes;
 mod states;
@@ -103,11 +103,14 @@ pub fn plan(state: &mut ClusterState, gang: &Gang, options: &Options) -> Outcome
     plan_counted(state, gang, options, &mut Steps::new(options.budget))
 }
 
-/// Whether no change of room could place the gang: it waits, asks for what is not done, or names a topology that is not there.
+/// Whether no change of room could place the gang: it waits, asks for what is not done or not there, names a topology that
+/// is not there, or is too large to be searched within the budget.
 pub(crate) fn impossible(state: &ClusterState, gang: &Gang, options: &Options) -> bool {
     let view = state.view_named(&gang.topology);
     !gang.waiting(&options.scheduled).is_empty()
         || !refuse::unsupported(state, gang).is_empty()
+        || !refuse::unoffered(state, gang).is_empty()
+        || scopes::cost(gang) as u64 > options.budget
         || view.is_none_or(|view| scopes::build(state, state.view(view), gang, false).is_err())
 }
 
@@ -117,9 +120,13 @@ pub(crate) fn plan_counted(state: &mut ClusterState, gang: &Gang, options: &Opti
     if !waiting.is_empty() {
         return Outcome::Waiting(waiting);
     }
-    let refusals = refuse::unsupported(state, gang);
-    if !refusals.is_empty() {
-        return Outcome::Infeasible(refusals);
+    for refusals in [refuse::unsupported(state, gang), refuse::unoffered(state, gang)] {
+        if !refusals.is_empty() {
+            return Outcome::Infeasible(refusals);
+        }
+    }
+    if steps.spend(scopes::cost(gang)).is_err() {
+        return Outcome::BudgetExhausted { steps: steps.used() };
     }
     let outcome = attempt(state, gang, options, steps, false);
     let spills = gang
@@ -203,7 +210,7 @@ fn decide(
         return Ok(None);
     }
     let wanted: u32 = if options.extras {
-        gang.groups.iter().map(Group::extras).sum()
+        gang.groups.iter().map(Group::extras).fold(0, u32::saturating_add)
     } else {
         0
     };
@@ -224,7 +231,7 @@ fn decide(
             .filter(|placed| placed.extra)
             .map(|placed| placed.count)
             .sum();
-        let left_over = wanted - found;
+        let left_over = wanted.saturating_sub(found);
         proven = choice.distances == least(table, &bounds, scopes) && left_over == 0;
         best = Some(Solution {
             choice: choice.clone(),
@@ -254,15 +261,20 @@ fn decide(
 
 /// The smallest distances any placement could have, each scope taken alone.
 fn least(table: &Table<'_>, bounds: &Bounds, scopes: &Scopes) -> [u32; RANKS] {
-    let mut least = [0; RANKS];
+    let mut least = [0_u32; RANKS];
+    // Scopes of one kind have the same candidates.
+    let mut known: Vec<Option<u32>> = vec![None; scopes.kinds.len()];
     for scope in scopes
         .scopes
         .iter()
         .filter(|scope| scope.preferred.is_some() && !scope.idle())
     {
-        let all = candidates::domains(table.view(), scope, table.root);
-        let viable = all.iter().filter(|candidate| bounds.viable(scope, candidate.domain));
-        least[scope.rank] += viable.map(|candidate| candidate.distance).min().unwrap_or(0);
+        let distance = *known[scope.kind].get_or_insert_with(|| {
+            let all = candidates::domains(table.view(), scope, table.root);
+            let viable = all.iter().filter(|candidate| bounds.viable(scope, candidate.domain));
+            viable.map(|candidate| candidate.distance).min().unwrap_or(0)
+        });
+        least[scope.rank] += distance;
     }
     least
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::gang::Gang;
 use crate::predicates::RuledOut;
 use crate::reasons::{Reason, ReasonCode};
+use crate::shape::ShapeId;
 use crate::state::{ClusterState, NodeId};
 use crate::topology::DomainId;
 
@@ -15,31 +16,60 @@ use super::candidates;
 use super::scopes::Scopes;
 use super::table::{self, Table};
 
+/// Reasons that are given at most: one pod can ask for thousands of things that are not done.
+const MOST: usize = 3;
+
 /// What the gang asks for that is not done here.
 pub(super) fn unsupported(state: &ClusterState, gang: &Gang) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    for group in &gang.groups {
-        for refusal in state.shape_of(group.shape).demands.refusals() {
-            reasons.push(Reason::new(
-                ReasonCode::Unsupported,
-                format!("{}: {refusal}", group.name),
-            ));
-        }
-    }
-    reasons
+    let each = gang.groups.iter().flat_map(|group| {
+        let refusals = state.shape_of(group.shape).demands.refusals(MOST);
+        refusals.into_iter().map(move |refusal| {
+            let message = format!("{}: {refusal}", group.name);
+            Reason::new(ReasonCode::Unsupported, message)
+        })
+    });
+    each.take(MOST).collect()
+}
+
+/// What the floors of the gang ask for that no node offers.
+pub(crate) fn unoffered(state: &ClusterState, gang: &Gang) -> Vec<Reason> {
+    let lacking = gang
+        .groups
+        .iter()
+        .filter(|group| group.missing() > 0)
+        .filter_map(|group| {
+            let unoffered = &state.shape_of(group.shape).unoffered;
+            let more = unoffered
+                .count
+                .checked_sub(unoffered.names.len())
+                .filter(|_| unoffered.count > 0)?;
+            let mut message = format!("{}: no node offers {}", group.name, unoffered.names.join(", "));
+            if more > 0 {
+                message.push_str(&format!(" and {more} more"));
+            }
+            Some(Reason::new(ReasonCode::PodExceedsEveryNode, message))
+        });
+    lacking.take(MOST).collect()
 }
 
 /// Why nothing was found.
 pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded: &[bool]) -> Vec<Reason> {
     let mut reasons = Vec::new();
+    let nodes = table.view().nodes_in(table.root);
+    let mut hopeless: BTreeMap<ShapeId, bool> = BTreeMap::new();
     for group in gang.groups.iter().filter(|group| group.missing() > 0) {
-        let nodes = table.view().nodes_in(table.root);
-        let eligible = |node: &&NodeId| table::ruled_out(table.state, group.shape, **node, excluded).is_none();
-        if !nodes.iter().any(|node| eligible(&node)) {
+        let eligible = |node: &NodeId| table::ruled_out(table.state, group.shape, *node, excluded).is_none();
+        if *hopeless
+            .entry(group.shape)
+            .or_insert_with(|| !nodes.iter().any(eligible))
+        {
             let by = |node: &NodeId| table::ruled_out(table.state, group.shape, *node, excluded);
             let causes = causes(nodes.iter().filter_map(by), gang);
             let message = format!("{}: all {} nodes are ruled out: {causes}", group.name, nodes.len());
             reasons.push(Reason::new(ReasonCode::NoEligibleNodes, message));
+            if reasons.len() == MOST {
+                break;
+            }
         }
     }
     if !reasons.is_empty() {
@@ -58,7 +88,7 @@ pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded:
             let fit: u64 = scope.need.iter().enumerate().map(have).sum();
             (fit, Reverse(candidate.domain))
         });
-        let need: u32 = scope.need.iter().sum();
+        let need: u64 = scope.need.iter().map(|need| u64::from(*need)).sum();
         let code = if scope.pinned.is_some() {
             ReasonCode::PinnedDomainFull
         } else {
@@ -77,7 +107,7 @@ pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded:
             }
         };
         reasons.push(Reason::new(code, message));
-        if reasons.len() == 3 {
+        if reasons.len() == MOST {
             break;
         }
     }

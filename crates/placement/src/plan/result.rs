@@ -6,7 +6,7 @@ use crate::topology::{DomainId, DomainPath};
 
 use super::exact::Solution;
 use super::scopes::Scopes;
-use super::table::Table;
+use super::table::{Placed, Table};
 
 /// One pod to bind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,13 +59,17 @@ pub struct Plan {
 pub(super) fn make(table: &Table<'_>, scopes: &Scopes, gang: &Gang, solution: &Solution) -> Plan {
     let view = table.view();
     let mut bindings = Vec::new();
+    let mut by_group: Vec<Vec<&Placed>> = vec![Vec::new(); gang.groups.len()];
+    solution
+        .placed
+        .iter()
+        .for_each(|placed| by_group[placed.group].push(placed));
     for (at, group) in gang.groups.iter().enumerate() {
         let mut pods = group.pending.iter();
         for extra in [false, true] {
-            let mut mine: Vec<_> = solution
-                .placed
+            let mut mine: Vec<_> = by_group[at]
                 .iter()
-                .filter(|placed| placed.group == at && placed.extra == extra)
+                .filter(|placed| placed.extra == extra)
                 .map(|placed| (table.state.node(placed.node).name.as_str(), placed.count))
                 .collect();
             mine.sort_unstable();

@@ -64,8 +64,7 @@ impl Scopes {
     /// The local shape of a group.
     pub(super) fn local(&self, shape: ShapeId) -> usize {
         self.shapes
-            .iter()
-            .position(|id| *id == shape)
+            .binary_search(&shape)
             .expect("every shape of the gang is listed")
     }
 
@@ -92,8 +91,9 @@ pub(super) fn build(state: &ClusterState, view: &View, gang: &Gang, spill: bool)
     let all: Vec<usize> = (0..gang.groups.len()).collect();
     builder.add("placement group", 0, 0, &outer.pack, gang, &all, None)?;
     for (shape, count) in &outer.ahead {
-        let local = builder.shapes.iter().position(|id| id == shape).expect("listed above");
-        builder.scopes[0].ahead[local] += count;
+        let local = builder.shapes.binary_search(shape).expect("listed above");
+        let ahead = &mut builder.scopes[0].ahead[local];
+        *ahead = ahead.saturating_add(*count);
     }
     if let Some(path) = &outer.pinned
         && !spill
@@ -109,18 +109,23 @@ pub(super) fn build(state: &ClusterState, view: &View, gang: &Gang, spill: bool)
         }
     }
     builder.add(&gang.name, 1, 0, &gang.pack, gang, &all, None)?;
-    let mut loose = all;
+    let mut loose = vec![true; gang.groups.len()];
     for config in &gang.configs {
         let at = builder.add(&config.name, 2, 1, &config.pack, gang, &config.groups, None)?;
         for group in &config.groups {
             builder.add_group(gang, *group, at)?;
-            loose.retain(|other| other != group);
+            loose[*group] = false;
         }
     }
-    for group in loose {
+    for group in (0..gang.groups.len()).filter(|group| loose[*group]) {
         builder.add_group(gang, group, 1)?;
     }
     Ok(builder.finish())
+}
+
+/// Steps to build the tree: every scope counts every shape.
+pub(super) fn cost(gang: &Gang) -> usize {
+    (2 + gang.configs.len() + gang.groups.len()).saturating_mul(shapes_of(gang).len())
 }
 
 fn shapes_of(gang: &Gang) -> Vec<ShapeId> {
@@ -192,13 +197,10 @@ impl Builder<'_> {
         };
         for member in members {
             let group: &Group = &gang.groups[*member];
-            let local = self
-                .shapes
-                .iter()
-                .position(|id| *id == group.shape)
-                .expect("listed above");
-            scope.need[local] += group.missing();
-            scope.want[local] += group.missing() + group.extras();
+            let local = self.shapes.binary_search(&group.shape).expect("listed above");
+            let (need, want) = (&mut scope.need[local], &mut scope.want[local]);
+            *need = need.saturating_add(group.missing());
+            *want = want.saturating_add(group.missing()).saturating_add(group.extras());
             scope
                 .bound
                 .extend(group.bound.iter().filter_map(|node| self.state.node_id(node)));

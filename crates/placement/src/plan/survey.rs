@@ -124,7 +124,7 @@ fn best(table: &Table<'_>, scopes: &Scopes, gang: &Gang, scope: &Scope, depth: u
     });
     let possible: Vec<DomainId> = possible.collect();
     let domain = possible.iter().copied().min_by_key(|domain| {
-        let short: i64 = lacking(*domain).values().sum();
+        let short = lacking(*domain).values().copied().fold(0, i64::saturating_add);
         (std::cmp::Reverse(fit(*domain)), short, *domain)
     })?;
     let slots = scope
@@ -173,7 +173,8 @@ fn scattered(
                 found.map_or(0, |(_, request)| *request)
             };
             let each = scope.need.iter().enumerate();
-            each.map(|(local, need)| of(local) * i64::from(*need)).sum()
+            let asked = each.map(|(local, need)| of(local).saturating_mul(i64::from(*need)));
+            asked.fold(0, i64::saturating_add)
         })
         .collect();
     domains.iter().find_map(|domain| {
@@ -185,7 +186,10 @@ fn scattered(
         let shape = table.shapes[local];
         let nodes = table.view().nodes_in(*domain).iter();
         let open: Vec<_> = nodes.filter(|node| table.allows(local, **node)).collect();
-        let free = |column| -> i64 { open.iter().map(|node| table.state.free_on(**node, column).max(0)).sum() };
+        let free = |column| {
+            let free = open.iter().map(|node| table.state.free_on(**node, column).max(0));
+            free.fold(0, i64::saturating_add)
+        };
         if columns.all().any(|column| free(column) < asked[column.index()]) {
             return None;
         }
@@ -194,7 +198,7 @@ fn scattered(
         let (column, request) = requests.min_by_key(|(column, request)| -> i64 {
             open.iter()
                 .map(|node| table.state.free_on(**node, *column).max(0) / request)
-                .sum()
+                .fold(0, i64::saturating_add)
         })?;
         Some(Scattered {
             domain: *domain,
@@ -239,8 +243,9 @@ fn lacks(table: &Table<'_>, scope: &Scope, domain: DomainId) -> BTreeMap<String,
         for (column, request) in &table.state.shape_of(table.shapes[local]).requests {
             let free = table.state.free_in(table.view, domain, *column);
             // A resource with plenty free everywhere is not what is missing.
-            if missing > 0 && free < request * i64::from(*need) {
-                *lacks.entry(columns.name(*column).to_owned()).or_default() += request * missing;
+            if missing > 0 && free < request.saturating_mul(i64::from(*need)) {
+                let lack = lacks.entry(columns.name(*column).to_owned()).or_default();
+                *lack = lack.saturating_add(request.saturating_mul(missing));
             }
         }
     }

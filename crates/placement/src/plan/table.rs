@@ -52,6 +52,9 @@ impl<'a> Table<'a> {
         steps: Steps,
     ) -> Result<Self, Exhausted> {
         let nodes = state.view(view).nodes_in(root).to_vec();
+        let mut steps = steps;
+        let efforts = shapes.iter().map(|shape| state.shape_of(*shape).effort);
+        steps.spend(nodes.len().saturating_mul(efforts.sum()))?;
         let width = excluded.len();
         let domains = state.view(view).domains().len();
         let mut table = Self {
@@ -66,7 +69,6 @@ impl<'a> Table<'a> {
             shapes,
             state,
         };
-        table.steps.spend(nodes.len() * table.shapes.len())?;
         for local in 0..table.shapes.len() {
             let shape = table.shapes[local];
             let demands = &table.state.shape_of(shape).demands.node;
@@ -210,15 +212,17 @@ impl<'a> Table<'a> {
         if need.iter().filter(|count| **count > 0).count() < 2 {
             return None;
         }
-        let mut asked = vec![0; self.state.columns().len()];
+        let mut asked = vec![0_i64; self.state.columns().len()];
         for (local, count) in need.iter().enumerate() {
             for (column, request) in &self.state.shape_of(self.shapes[local]).requests {
-                asked[column.index()] += request * i64::from(*count);
+                let sum = &mut asked[column.index()];
+                *sum = sum.saturating_add(request.saturating_mul(i64::from(*count)));
             }
         }
         let columns = self.state.columns();
         columns.all().find_map(|column| {
-            let lacking = asked[column.index()] - self.state.free_in(self.view, domain, column);
+            let free = self.state.free_in(self.view, domain, column);
+            let lacking = asked[column.index()].saturating_sub(free);
             (asked[column.index()] > 0 && lacking > 0).then_some((column, lacking))
         })
     }

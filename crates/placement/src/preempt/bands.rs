@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use crate::budget::{Exhausted, Steps};
 use crate::gang::Gang;
 use crate::plan::{Options, excluded};
+use crate::resources::{Sum, narrowed};
 use crate::shape::ShapeId;
 use crate::state::{ClusterState, NodeId};
 use crate::topology::DomainId;
@@ -20,7 +21,7 @@ pub(super) fn needs(gang: &Gang) -> Vec<(ShapeId, u32)> {
     let mut needs: Vec<(ShapeId, u32)> = Vec::new();
     for group in gang.groups.iter().filter(|group| group.missing() > 0) {
         match needs.iter_mut().find(|(shape, _)| *shape == group.shape) {
-            Some((_, count)) => *count += group.missing(),
+            Some((_, count)) => *count = count.saturating_add(group.missing()),
             None => needs.push((group.shape, group.missing())),
         }
     }
@@ -28,22 +29,25 @@ pub(super) fn needs(gang: &Gang) -> Vec<(ShapeId, u32)> {
 }
 
 /// Slots of a shape on a node with this much free, conflicts aside.
-pub(super) fn slots(state: &ClusterState, shape: ShapeId, free: &[i64]) -> u32 {
+pub(super) fn slots(state: &ClusterState, shape: ShapeId, free: &[Sum]) -> u32 {
     let asked = state.shape_of(shape);
+    if asked.unoffered.count > 0 {
+        return 0;
+    }
     let most = asked
         .requests
         .iter()
-        .map(|(column, request)| free[column.index()] / request);
+        .map(|(column, request)| narrowed(free[column.index()]) / request);
     let most = u32::try_from(most.min().unwrap_or(0).max(0)).unwrap_or(u32::MAX);
     if asked.exclusive { most.min(1) } else { most }
 }
 
 /// What is free on a node, by column.
-pub(super) fn free_on(state: &ClusterState, node: NodeId) -> Vec<i64> {
+pub(super) fn free_on(state: &ClusterState, node: NodeId) -> Vec<Sum> {
     state
         .columns()
         .all()
-        .map(|column| state.free_on(node, column))
+        .map(|column| Sum::from(state.free_on(node, column)))
         .collect()
 }
 
@@ -148,11 +152,11 @@ pub(super) fn short(
     for (_, amounts) in incumbents.bands(node).take_while(|(band, _)| *band < priority) {
         most.iter_mut().zip(amounts).for_each(|(free, amount)| *free += amount);
     }
-    let mut useful = vec![0_i64; free.len()];
+    let mut useful: Vec<Sum> = vec![0; free.len()];
     for (shape, need) in needs {
-        let count = i64::from(slots(state, *shape, &most).min(*need));
+        let count = Sum::from(slots(state, *shape, &most).min(*need));
         for (column, request) in &state.shape_of(*shape).requests {
-            useful[column.index()] += count * request;
+            useful[column.index()] += count * Sum::from(*request);
         }
     }
     (0..free.len())

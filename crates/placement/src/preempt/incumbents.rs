@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::resources::Column;
+use crate::resources::{Column, Sum};
 use crate::shape::ShapeId;
 use crate::state::{ClusterState, NodeId};
 
@@ -60,7 +60,7 @@ struct Entry {
 }
 
 /// Amounts by column.
-pub(super) type Band = Vec<i64>;
+pub(super) type Band = Vec<Sum>;
 
 /// Every running gang, ready to be asked who should go.
 #[derive(Debug, Clone, Default)]
@@ -203,11 +203,11 @@ impl Incumbents {
             return Vec::new();
         };
         let mut found = vec![name.clone()];
+        let mut known = BTreeSet::from([name.clone()]);
         let mut at = 0;
         while at < found.len() {
             let next = self.dependents.get(&found[at]).into_iter().flatten();
-            let new: Vec<Arc<str>> = next.filter(|name| !found.contains(name)).cloned().collect();
-            found.extend(new);
+            found.extend(next.filter(|name| known.insert((*name).clone())).cloned());
             at += 1;
         }
         found
@@ -241,13 +241,13 @@ impl Incumbents {
         self.add(state, &holds, -1);
     }
 
-    fn add(&mut self, state: &ClusterState, holds: &[(NodeId, i32, ShapeId)], sign: i64) {
+    fn add(&mut self, state: &ClusterState, holds: &[(NodeId, i32, ShapeId)], sign: Sum) {
         for (node, priority, shape) in holds {
             let bands = self.bands.entry(*node).or_default();
             let band = bands.entry(*priority).or_default();
             band.resize(band.len().max(state.columns().len()), 0);
             for (column, request) in &state.shape_of(*shape).requests {
-                band[column.index()] += request * sign;
+                band[column.index()] += Sum::from(*request) * sign;
             }
             // Every pod counts in the column of pods, so a band without pods is empty.
             if band[Column::PODS.index()] == 0 {

@@ -110,7 +110,7 @@ impl Situation {
 
     pub fn change_demands(&mut self, change: impl Fn(&mut PodDemands)) {
         for group in &mut self.gang.groups {
-            let mut demands = self.state.shape_of(group.shape).demands.clone();
+            let mut demands = PodDemands::clone(&self.state.shape_of(group.shape).demands);
             change(&mut demands);
             group.shape = self.state.shape(&demands);
         }
