@@ -1,5 +1,5 @@
 //! An embedded cluster: API server, simulated nodes and controllers, CRDs, operator with its webhooks, and gang scheduler in
-//! this process.
+//! this process. All of it is essential: when a task ends, so does the program.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,12 @@ use coppice_operator::webhooks::{Admission, Policy};
 use coppice_operator::world::World;
 use coppice_operator::{Operator, Options as OperatorOptions};
 use coppice_runtime::cache::Cache;
+use coppice_runtime::supervise::{Group, Supervisor, TaskEnded};
 use coppice_scheduler::{DEFAULT_NAME, Options as SchedulerOptions, Scheduler};
+use futures::FutureExt as _;
 use kube::Client;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 /// The schedulers that sets may name; the first is for those that name none.
 const SCHEDULERS: [&str; 2] = ["default-scheduler", "coppice"];
@@ -43,11 +46,18 @@ pub(crate) struct Embedded {
     operator: Operator,
     scheduler: Scheduler,
     serving: Option<Serving>,
+    supervisor: Supervisor,
+    group: Group,
 }
+
+/// How long the watchers of the cluster's parts have to end; they do nothing but wait.
+const GRACE: Duration = Duration::from_secs(1);
 
 impl Embedded {
     /// Starts everything, and returns when it is ready for use.
     pub(crate) async fn start(options: EmbeddedOptions) -> Result<Self> {
+        let supervisor = Supervisor::default();
+        let group = supervisor.group("cluster");
         let slot = Slot::default();
         let handlers = slot.handlers();
         let builder = handlers.fold(ApiServer::builder(), |builder, (webhook, handler)| {
@@ -62,6 +72,10 @@ impl Embedded {
                     .with_context(|| format!("cannot listen on {address}; choose another address with --listen"))?;
                 let certificates = Certificates::generate(&[]).context("cannot make certificates")?;
                 let serving = server.serve(listener, Tls::On(Arc::new(certificates)))?;
+                group.spawn(
+                    "API server",
+                    ended_or_stopped(serving.closed(), group.stopping()).map(drop),
+                );
                 if let Some(file) = &options.kubeconfig {
                     write_private(file, &serving.kubeconfig())?;
                 }
@@ -81,6 +95,13 @@ impl Embedded {
         let cluster = SimulatedCluster::start(client.clone(), nodes)
             .await
             .context("starting the simulated nodes")?;
+        let component = ended_or_stopped(cluster.component_ended(), group.stopping());
+        group.spawn_fallible("simulated nodes and controllers", async {
+            match component.await {
+                Some(name) => Err(format!("the {name} ended")),
+                None => Ok(()),
+            }
+        });
         let settings = Settings {
             topology_aware: true,
             default_scheduler: DEFAULT_NAME.to_owned(),
@@ -93,6 +114,7 @@ impl Embedded {
         };
         let options = OperatorOptions {
             settings,
+            supervisor: supervisor.clone(),
             ..OperatorOptions::default()
         };
         let world = World::new(Cache::new(options.metrics.clone()));
@@ -101,13 +123,19 @@ impl Embedded {
         in_process::install(&client)
             .await
             .context("installing the webhook configurations")?;
-        let scheduler = Scheduler::start(client.clone(), SchedulerOptions::default()).await;
+        let options = SchedulerOptions {
+            supervisor: supervisor.clone(),
+            ..SchedulerOptions::default()
+        };
+        let scheduler = Scheduler::start(client.clone(), options).await;
         Ok(Self {
             client,
             cluster,
             operator,
             scheduler,
             serving,
+            supervisor,
+            group,
         })
     }
 
@@ -116,15 +144,34 @@ impl Embedded {
         self.serving.as_ref().map(Serving::url)
     }
 
+    /// Waits until a task ends that the cluster cannot do without.
+    pub(crate) async fn failed(&self) -> TaskEnded {
+        self.supervisor.failed().await
+    }
+
+    #[cfg(test)]
+    pub(crate) fn interrupt(&self, task: &str, how: coppice_runtime::supervise::Interruption) -> bool {
+        self.supervisor.interrupt(task, how)
+    }
+
     /// Stops everything, clients of the API server first.
     pub(crate) async fn stop(self) {
         self.scheduler.stop().await;
         self.operator.stop().await;
+        self.group.stop(GRACE).await;
         self.cluster.stop().await;
         if let Some(serving) = self.serving {
             serving.stop().await;
         }
     }
+}
+
+/// What a future returns, unless the group stops before it.
+fn ended_or_stopped<T>(
+    future: impl Future<Output = T> + Send + 'static,
+    stopping: CancellationToken,
+) -> impl Future<Output = Option<T>> + Send + 'static {
+    stopping.run_until_cancelled_owned(future)
 }
 
 /// Writes a file that only its owner may read: it holds a key.

@@ -20,19 +20,15 @@ use coppice_runtime::cache::Cache;
 use coppice_runtime::clock::SystemClock;
 use coppice_runtime::events;
 use coppice_runtime::layers::{self, Limits};
-use coppice_runtime::lease::{self, Elector, Leadership};
+use coppice_runtime::lease;
 use coppice_runtime::metrics::Metrics;
-use coppice_runtime::server::Server;
-use coppice_runtime::shutdown::Health;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Api, PostParams};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::client::Cluster;
 use crate::logging;
-use crate::process::ended;
+use crate::process::{Process, ended, identity};
 
 /// The exit code of a configuration that cannot be used.
 const BAD_CONFIGURATION: u8 = 2;
@@ -73,13 +69,6 @@ pub(crate) struct Operator {
     serve: Option<SocketAddr>,
 }
 
-/// What is stopped at the end: the operator first, then the lease, then the servers.
-#[derive(Default)]
-struct Stops {
-    lease: CancellationToken,
-    servers: CancellationToken,
-}
-
 impl Operator {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let (configuration, warnings) = match self.configuration() {
@@ -105,25 +94,34 @@ impl Operator {
             );
             return Ok(ExitCode::from(NO_COMPUTE_DOMAINS));
         }
-        self.work(configuration, client, metrics).await
+        self.work(configuration, client, Process::new(metrics), ended()).await
     }
 
-    async fn work(&self, configuration: Configuration, client: kube::Client, metrics: Metrics) -> Result<ExitCode> {
-        let stops = Stops::default();
-        let health = Health::default();
-        let servers = self.serve(&configuration, &health, &metrics, &stops.servers).await?;
-        let world = World::new(Cache::new(metrics.clone()));
-        let synced = health.condition("cache");
+    /// Runs in a process until `asked` ends.
+    pub(crate) async fn work(
+        &self,
+        configuration: Configuration,
+        client: kube::Client,
+        mut process: Process,
+        asked: impl Future<Output = ()>,
+    ) -> Result<ExitCode> {
+        self.serve(&configuration, &process).await?;
+        let world = World::new(Cache::new(process.metrics.clone()));
+        let synced = process.health.condition("cache");
         let cache = world.cache.clone();
-        let watching = tokio::spawn(async move {
+        let stopping = process.servers.stopping();
+        // It ends when the cache is there: not an essential task.
+        tokio::spawn(stopping.run_until_cancelled_owned(async move {
             cache.wait_synced().await;
             synced.set_ready();
-        });
+        }));
         let webhooks = match self.config {
-            Some(_) => Some(webhooks(&configuration, &client, &world, &health, &metrics, &stops.servers).await?),
+            Some(_) => Some(webhooks(&configuration, &client, &world, &process).await?),
             None => None,
         };
-        let (leadership, election) = elect(&configuration, &client, &metrics, &stops.lease)?;
+        if let Some(options) = election(&configuration, &process.metrics) {
+            process.elect(&client, options)?;
+        }
         let options = Options {
             settings: Settings {
                 default_scheduler: configuration.scheduler.default_profile_name.clone(),
@@ -134,37 +132,21 @@ impl Operator {
                 ..Settings::default()
             },
             workers: configuration.workers(),
-            leadership: leadership.clone(),
-            metrics,
+            leadership: process.leadership.clone(),
+            metrics: process.metrics.clone(),
+            supervisor: process.supervisor.clone(),
             ..Options::default()
         };
-        let running = tokio::select! {
-            biased;
-            () = ended() => None,
-            running = Running::start_on(world, client, options) => Some(running),
-        };
-        if let Some(running) = running {
-            tokio::select! {
-                biased;
-                () = ended() => {}
-                // Another one may lead now: begin anew, with a fresh view of the cluster.
-                () = leadership.wait_lost() => warn!("the lease was lost; ending"),
-            }
+        let start = Running::start_on(world, client, options);
+        let stop = async |running: Running| {
             running.stop().await;
-        }
-        watching.abort();
-        stops.lease.cancel();
-        if let Some(election) = election {
-            election.await?;
-        }
-        stops.servers.cancel();
+        };
+        let outcome = process.run(start, stop, asked).await;
         if let Some(webhooks) = webhooks {
             webhooks.stop().await;
         }
-        for server in servers {
-            server.await??;
-        }
-        Ok(ExitCode::SUCCESS)
+        process.close().await;
+        outcome
     }
 
     /// The configuration of the file and the flags, and what is worth a word about it.
@@ -222,13 +204,7 @@ impl Operator {
     }
 
     /// Starts the servers of probes and metrics.
-    async fn serve(
-        &self,
-        configuration: &Configuration,
-        health: &Health,
-        metrics: &Metrics,
-        stop: &CancellationToken,
-    ) -> Result<Vec<JoinHandle<std::io::Result<()>>>> {
+    async fn serve(&self, configuration: &Configuration, process: &Process) -> Result<()> {
         let mut addresses: Vec<SocketAddr> = self.serve.into_iter().collect();
         if self.config.is_some() {
             let servers = &configuration.server;
@@ -240,26 +216,21 @@ impl Operator {
                 }
             }
         }
-        let mut tasks = Vec::new();
         for address in addresses {
-            let server = Server::bind(address)
-                .await
-                .with_context(|| format!("cannot listen on {address}"))?;
-            tasks.push(tokio::spawn(server.run(health.clone(), metrics.clone(), stop.clone())));
+            process.serve(address).await?;
         }
-        Ok(tasks)
+        Ok(())
     }
 }
 
-/// Starts the webhooks and whoever keeps their certificates.
+/// Starts the webhooks and what keeps their certificates.
 async fn webhooks(
     configuration: &Configuration,
     client: &kube::Client,
     world: &World,
-    health: &Health,
-    metrics: &Metrics,
-    stop: &CancellationToken,
+    process: &Process,
 ) -> Result<Service> {
+    let metrics = &process.metrics;
     let guard = match configuration.authorizer.enabled {
         true => Some(guard(configuration, client).await?),
         false => None,
@@ -277,7 +248,8 @@ async fn webhooks(
         CertProvisionMode::Auto => {
             let namespace = own_namespace();
             let (recorder, sink) = events::recorder("coppice-operator", Arc::new(SystemClock), metrics);
-            tokio::spawn(sink.run(client.clone(), stop.clone()));
+            let sink = sink.run(client.clone(), process.servers.stopping());
+            process.servers.spawn("events about the webhook certificate", sink);
             let domain = Settings::default().cluster_domain;
             let endpoints = Endpoint::ALL
                 .into_iter()
@@ -295,11 +267,12 @@ async fn webhooks(
     let server = server::Server::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address} for webhooks"))?;
-    let ready = health.condition("webhooks");
+    let ready = process.health.condition("webhooks");
     ready.set_unready("there is no certificate yet");
-    let service = Service::start(client, server, admission, certificates, metrics)?;
+    let service = Service::start_in(&process.supervisor, client, server, admission, certificates, metrics)?;
     let served = service.served().clone();
-    tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+    // It ends when there is a certificate: not an essential task.
+    tokio::spawn(process.servers.stopping().run_until_cancelled_owned(async move {
         served.wait_loaded().await;
         ready.set_ready();
     }));
@@ -332,34 +305,23 @@ async fn guard(configuration: &Configuration, client: &kube::Client) -> Result<G
     })
 }
 
-fn elect(
-    configuration: &Configuration,
-    client: &kube::Client,
-    metrics: &Metrics,
-    stop: &CancellationToken,
-) -> Result<(Leadership, Option<JoinHandle<()>>)> {
+/// How to stand for election; not at all when none.
+fn election(configuration: &Configuration, metrics: &Metrics) -> Option<lease::Options> {
     let settings = &configuration.leader_election;
     if !settings.enabled {
-        return Ok((Leadership::always(), None));
+        return None;
     }
     let namespace = match settings.resource_namespace.as_str() {
         "" => own_namespace(),
         given => given.to_owned(),
     };
-    let host = ["POD_NAME", "HOSTNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok());
-    let identity = format!("{}_{}", host.as_deref().unwrap_or("coppice"), std::process::id());
-    let options = lease::Options {
+    Some(lease::Options {
         lease_duration: settings.lease_duration,
         renew_deadline: settings.renew_deadline,
         retry_period: settings.retry_period,
         metrics: metrics.clone(),
-        ..lease::Options::new(&namespace, &settings.resource_name, &identity)
-    };
-    let elector = Elector::new(client.clone(), options, Arc::new(SystemClock))?;
-    let leadership = elector.leadership();
-    Ok((leadership, Some(tokio::spawn(elector.run(stop.clone())))))
+        ..lease::Options::new(&namespace, &settings.resource_name, &identity())
+    })
 }
 
 /// The namespace that the operator runs in.

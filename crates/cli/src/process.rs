@@ -1,122 +1,115 @@
-//! What every long-running part has in common: a client, a lease, an address for probes and metrics, an end by signal.
+//! What every long-running program has in common: probes, a lease, supervised tasks, and an end in order.
+//!
+//! Owns the end: by a signal, by the loss of the lease, or because an essential task ended. The work stops first, then the
+//! lease is released, then the servers stop, so that another replica takes over only when this one no longer writes.
+//! Ends with an error unless a signal asked for it, so that the kubelet restarts the program with a fresh view of the
+//! cluster. Never decides what the work is.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use clap::Args;
+use anyhow::{Context, Result, anyhow};
 use coppice_runtime::clock::SystemClock;
-use coppice_runtime::layers;
+use coppice_runtime::health::Health;
 use coppice_runtime::lease::{self, Elector, Leadership};
 use coppice_runtime::metrics::Metrics;
 use coppice_runtime::server::Server;
-use coppice_runtime::shutdown::{Condition, Health};
+use coppice_runtime::supervise::{Group, Supervisor};
 use kube::Client;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use rand::RngExt as _;
 
-use crate::client::Cluster;
+/// How long the release of the lease and running requests to the servers may take.
+const GRACE: Duration = Duration::from_secs(10);
 
-/// How a long-running part runs.
-#[derive(Args)]
+/// A program on its way.
 pub(crate) struct Process {
-    /// Elect one of several by a lease in this namespace; without it, this must be the only one
-    #[arg(long, value_name = "NAMESPACE")]
-    leader_election_namespace: Option<String>,
-    /// The address for /healthz, /readyz and /metrics
-    #[arg(long, value_name = "ADDRESS")]
-    serve: Option<SocketAddr>,
-}
-
-/// A part on its way.
-pub(crate) struct Begun {
-    pub(crate) client: Client,
     pub(crate) metrics: Metrics,
+    pub(crate) health: Health,
+    pub(crate) supervisor: Supervisor,
     pub(crate) leadership: Leadership,
-    stop: CancellationToken,
-    working: Condition,
-    election: Option<JoinHandle<()>>,
-    server: Option<JoinHandle<std::io::Result<()>>>,
+    /// Tasks that stop last.
+    pub(crate) servers: Group,
+    lease: Group,
 }
 
 impl Process {
-    /// Connects, listens and stands for election under the name of a lease.
-    pub(crate) async fn begin(&self, cluster: &Cluster, lease: &str) -> Result<Begun> {
-        let metrics = Metrics::default();
-        let client = cluster
-            .client(&layers::Options {
-                metrics: metrics.clone(),
-                ..layers::Options::default()
-            })
-            .await?;
-        let stop = CancellationToken::new();
+    pub(crate) fn new(metrics: Metrics) -> Self {
         let health = Health::default();
-        let working = health.condition("working");
-        let server = match self.serve {
-            Some(address) => {
-                let server = Server::bind(address)
-                    .await
-                    .with_context(|| format!("cannot listen on {address}"))?;
-                Some(tokio::spawn(server.run(health.clone(), metrics.clone(), stop.clone())))
-            }
-            None => None,
-        };
-        let (leadership, election) = self.elect(&client, &metrics, &stop, lease)?;
-        Ok(Begun {
-            client,
+        let supervisor = Supervisor::new(health.clone());
+        Self {
             metrics,
-            leadership,
-            stop,
-            working,
-            election,
-            server,
-        })
+            health,
+            leadership: Leadership::always(),
+            servers: supervisor.group("servers"),
+            lease: supervisor.group("lease"),
+            supervisor,
+        }
     }
 
-    fn elect(
-        &self,
-        client: &Client,
-        metrics: &Metrics,
-        stop: &CancellationToken,
-        lease: &str,
-    ) -> Result<(Leadership, Option<JoinHandle<()>>)> {
-        let Some(namespace) = &self.leader_election_namespace else {
-            return Ok((Leadership::always(), None));
-        };
-        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "coppice".to_owned());
-        let identity = format!("{host}_{}", std::process::id());
-        let mut options = lease::Options::new(namespace, lease, &identity);
-        options.metrics = metrics.clone();
+    /// Serves probes and metrics on an address.
+    pub(crate) async fn serve(&self, address: SocketAddr) -> Result<()> {
+        let server = Server::bind(address)
+            .await
+            .with_context(|| format!("cannot listen on {address}"))?;
+        let name = format!("probes and metrics on {}", server.address()?);
+        let serving = server.run(self.health.clone(), self.metrics.clone(), self.servers.stopping());
+        self.servers.spawn_fallible(&name, serving);
+        Ok(())
+    }
+
+    /// Stands for election.
+    pub(crate) fn elect(&mut self, client: &Client, options: lease::Options) -> Result<()> {
         let elector = Elector::new(client.clone(), options, Arc::new(SystemClock))?;
-        let leadership = elector.leadership();
-        Ok((leadership, Some(tokio::spawn(elector.run(stop.clone())))))
+        self.leadership = elector.leadership();
+        self.lease.spawn("election", elector.run(self.lease.stopping()));
+        Ok(())
+    }
+
+    /// Starts the work and runs until `asked` ends, the lease is lost or an essential task ends; then stops the work and
+    /// releases the lease. The servers go on until [`Process::close`].
+    pub(crate) async fn run<W>(
+        &self,
+        start: impl Future<Output = W>,
+        stop: impl AsyncFnOnce(W),
+        asked: impl Future<Output = ()>,
+    ) -> Result<ExitCode> {
+        let mut asked = std::pin::pin!(asked);
+        let (started, mut outcome) = tokio::select! {
+            biased;
+            ended = self.supervisor.failed() => (None, Err(ended.into())),
+            () = asked.as_mut() => (None, Ok(ExitCode::SUCCESS)),
+            work = start => (Some(work), Ok(ExitCode::SUCCESS)),
+        };
+        if let Some(work) = started {
+            outcome = tokio::select! {
+                biased;
+                ended = self.supervisor.failed() => Err(ended.into()),
+                () = asked.as_mut() => Ok(ExitCode::SUCCESS),
+                // Another replica may lead now: start again, with a fresh view of the cluster.
+                () = self.leadership.wait_lost() => Err(anyhow!("the lease was lost")),
+            };
+            stop(work).await;
+        }
+        self.lease.stop(GRACE).await;
+        outcome
+    }
+
+    /// Stops the servers.
+    pub(crate) async fn close(self) {
+        self.servers.stop(GRACE).await;
     }
 }
 
-impl Begun {
-    /// Says that it works, and waits for a signal or for the loss of the lease.
-    pub(crate) async fn serve_until_ended(&self) {
-        self.working.set_ready();
-        tokio::select! {
-            biased;
-            () = ended() => {}
-            // Another one may lead now: begin anew, with a fresh view of the cluster.
-            () = self.leadership.wait_lost() => tracing::warn!("the lease was lost; ending"),
-        }
-    }
-
-    /// Gives the lease back and ends.
-    pub(crate) async fn end(self) -> Result<ExitCode> {
-        self.stop.cancel();
-        if let Some(election) = self.election {
-            election.await?;
-        }
-        if let Some(server) = self.server {
-            server.await??;
-        }
-        Ok(ExitCode::SUCCESS)
-    }
+/// A name of this process for its lease. The random part keeps two processes apart that have the same host name and
+/// process id, as containers of one pod or hosts of one image do.
+pub(crate) fn identity() -> String {
+    let host = ["POD_NAME", "HOSTNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let random: u64 = rand::rng().random();
+    format!("{}_{random:016x}", host.as_deref().unwrap_or("coppice"))
 }
 
 /// Waits for Ctrl-C or SIGTERM.
@@ -134,3 +127,7 @@ pub(crate) async fn ended() {
         () = terminated => {}
     }
 }
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

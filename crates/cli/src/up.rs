@@ -10,6 +10,7 @@ use coppice_cluster::behaviour::PodBehaviour;
 use coppice_cluster::profile::NodeProfile;
 
 use crate::embedded::{Embedded, EmbeddedOptions};
+use crate::process::ended;
 
 /// Start an embedded cluster with simulated nodes, operator and scheduler, for use with kubectl.
 ///
@@ -57,9 +58,13 @@ impl Up {
         println!("  kubectl get podcliquesets,podcliques,podgangs,pods");
         println!();
         println!("Ctrl-C ends it; nothing is kept.");
-        tokio::signal::ctrl_c().await?;
+        let outcome = tokio::select! {
+            biased;
+            ended = embedded.failed() => Err(ended.into()),
+            () = ended() => Ok(ExitCode::SUCCESS),
+        };
         println!("stopping");
         embedded.stop().await;
-        Ok(ExitCode::SUCCESS)
+        outcome
     }
 }

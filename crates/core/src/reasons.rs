@@ -81,6 +81,7 @@ reasons! {
     POD_DELETED = "PodDeleteSuccessful": "Pods of the clique were deleted by the operator.";
     POD_NOT_DELETED = "PodDeleteFailed": "The API server refused to delete a pod of the clique.";
     WRITE_REFUSED = "WriteRefused": "The API server refused a write; status.lastErrors says which and why. It is tried again, less and less often.";
+    RECONCILE_PANICKED = "ReconcilePanicked": "The operator panicked while it worked on the set, one of its replicas or the topology. The rest goes on; this is tried again, less and less often. Please report it with the operator's log.";
     TEMPLATE_NOT_FOUND = "ResourceClaimTemplateNotFound": "A ResourceClaimTemplate that the set shares claims from does not exist; pods that need it wait.";
     WAITING_FOR_TEMPLATE = "WaitingForResourceClaimTemplate": "New pods of the clique are created when the ResourceClaimTemplate of a claim they share exists.";
     WAITING_FOR_CLAIM = "WaitingForResourceClaim": "New pods of the clique are created when the old claim of the same name is gone and the new one is there.";

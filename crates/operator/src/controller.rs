@@ -1,6 +1,7 @@
 //! The worker: takes a key, plans, acts, and plans again until nothing is left to do.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,6 +11,7 @@ use coppice_core::command::{Command, Kind as CommandKind, Target};
 use coppice_core::context::SetContext;
 use coppice_core::facts::SetFacts;
 use coppice_core::objects::template_objects;
+use coppice_core::reasons;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::report::{self, Failure, Subject};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
@@ -19,7 +21,9 @@ use coppice_core::topology::{KaiTopologies, plan_binding};
 use coppice_runtime::cache::ObjectKey;
 use coppice_runtime::clock::SharedClock;
 use coppice_runtime::queue::{Outcome, Priority, Queue};
+use coppice_runtime::supervise::panic_message;
 use coppice_runtime::write::WriteError;
+use futures::FutureExt;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tracing::{debug, warn};
@@ -162,16 +166,56 @@ impl Controller {
         concerned.for_each(|set| self.set_changed(None, Some(set)));
     }
 
-    /// Works on one key.
+    /// Works on one key. A panic concerns that key alone: it is reported on its object, and the queue counts it and tries
+    /// the key again after a back-off.
     pub(crate) async fn work(self: Arc<Self>, key: Key) -> Outcome<WriteError> {
+        match AssertUnwindSafe(self.reconcile(&key)).catch_unwind().await {
+            Ok(outcome) => outcome,
+            Err(panic) => {
+                self.report_panic(&key, panic_message(&*panic));
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    fn report_panic(&self, key: &Key, cause: &str) {
+        let moment = self.world.cache.moment();
+        let (target, part) = match key {
+            Key::Set(set) | Key::Replica(set, _) => {
+                let found = self.world.set(&moment, set);
+                let part = match key {
+                    Key::Replica(_, index) => format!("replica {index}"),
+                    _ => "the set as a whole".to_owned(),
+                };
+                (
+                    found.map(|set| target_of(CommandKind::PodCliqueSet, &set.metadata)),
+                    part,
+                )
+            }
+            Key::Topology(name) => {
+                let found = self.world.topologies.get(&moment, &ObjectKey::new("", &**name));
+                let target = found.map(|binding| target_of(CommandKind::ClusterTopologyBinding, &binding.metadata));
+                (target, "the topology".to_owned())
+            }
+        };
+        let Some(target) = target else { return };
+        self.actions.tell(&Command::Event {
+            target,
+            warning: true,
+            reason: reasons::RECONCILE_PANICKED,
+            message: format!("the operator panicked while it reconciled {part}, and tries again later: {cause}"),
+        });
+    }
+
+    async fn reconcile(&self, key: &Key) -> Outcome<WriteError> {
         for _ in 0..PLANS_IN_A_ROW {
-            let planned = match &key {
+            let planned = match key {
                 Key::Set(set) => self.plan_whole(set),
                 Key::Replica(set, index) => self.plan_one(set, *index),
                 Key::Topology(name) => self.plan_topology(name),
             };
             let now = self.clock.now();
-            let (stages, retry_at) = self.trouble.admit(&key, planned.stages, now);
+            let (stages, retry_at) = self.trouble.admit(key, planned.stages, now);
             let (stages, settled_at) = self.pacing.release(stages, now, self.queue.is_backlogged());
             let wake = [retry_at, settled_at, planned.deadline].into_iter().flatten().min();
             let events_only = stages
@@ -181,7 +225,7 @@ impl Controller {
             debug!(?key, commands = stages.iter().map(Vec::len).sum::<usize>(), "acting");
             let report = self.actions.carry_out(stages).await;
             if let Some(seen) = &planned.seen {
-                self.tell(&key, seen, &report);
+                self.tell(key, seen, &report);
             }
             if let Some(error) = report.stopped {
                 return retry(error);
@@ -191,7 +235,7 @@ impl Controller {
                 return wake.map_or(Outcome::Done, Outcome::RequeueAt);
             }
         }
-        self.queue.mark(key, Priority::Low);
+        self.queue.mark(key.clone(), Priority::Low);
         Outcome::Done
     }
 

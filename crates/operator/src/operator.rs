@@ -1,4 +1,4 @@
-//! Starting and stopping the operator.
+//! Starting and stopping the operator. Its tasks are essential: the supervisor in its options reports the first that ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use coppice_runtime::clock::{SharedClock, SystemClock};
 use coppice_runtime::lease::Leadership;
 use coppice_runtime::metrics::Metrics;
 use coppice_runtime::queue::{self, Queue};
+use coppice_runtime::supervise::{Group, Supervisor};
 use coppice_runtime::write::{self, Writer};
 use coppice_runtime::{events, queue::Summary};
 use kube::Client;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
 use crate::actions::Actions;
@@ -36,6 +36,8 @@ pub struct Options {
     pub leadership: Leadership,
     /// Where to count.
     pub metrics: Metrics,
+    /// Where a task that ends unexpectedly is reported.
+    pub supervisor: Supervisor,
 }
 
 impl Default for Options {
@@ -47,6 +49,7 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             leadership: Leadership::always(),
             metrics: Metrics::default(),
+            supervisor: Supervisor::default(),
         }
     }
 }
@@ -66,11 +69,13 @@ async fn served(client: &Client) -> Served {
 
 /// A running operator.
 pub struct Operator {
-    stop: CancellationToken,
+    group: Group,
     queue: Queue<Key>,
-    worker: JoinHandle<Summary>,
-    others: Vec<JoinHandle<()>>,
+    summary: oneshot::Receiver<Summary>,
 }
+
+/// How long the tasks have to end: running work has its own grace period in the queue, the last events have theirs.
+const GRACE: Duration = Duration::from_secs(40);
 
 impl Operator {
     /// Starts watching, waits until everything was listed once, and begins to work when it leads.
@@ -81,7 +86,7 @@ impl Operator {
 
     /// The same on a world that others read, such as the webhooks. It must be new: an operator fills and listens to it.
     pub async fn start_on(world: World, client: Client, options: Options) -> Self {
-        let stop = CancellationToken::new();
+        let group = options.supervisor.group("operator");
         let (recorder, sink) = events::recorder("coppice-operator", options.clock.clone(), &options.metrics);
         let writer = Writer::new(
             client.clone(),
@@ -127,18 +132,20 @@ impl Operator {
         // Whoever does not use KAI need not let us read its objects.
         served.kai_topologies &= kai;
         controller.serves_kai_topologies(served.kai_topologies);
-        let mut others = controller.world.watch(&client, &served, &stop);
-        others.push(tokio::spawn(sink.run(client, stop.clone())));
+        controller.world.watch(&client, &served, &group);
+        group.spawn("events", sink.run(client, group.stopping()));
         controller.world.cache.wait_synced().await;
         options.leadership.wait_leading().await;
         info!("the operator is working");
-        let worker = tokio::spawn(queue.clone().run(stop.clone(), move |key| controller.clone().work(key)));
-        Self {
-            stop,
-            queue,
-            worker,
-            others,
-        }
+        let (done, summary) = oneshot::channel();
+        let work = queue
+            .clone()
+            .run(group.stopping(), move |key| controller.clone().work(key));
+        group.spawn("queue", async move {
+            // Not received when nothing waits for the summary.
+            let _ = done.send(work.await);
+        });
+        Self { group, queue, summary }
     }
 
     /// Waits until nothing is due or running. What waits for a time does not count.
@@ -148,19 +155,13 @@ impl Operator {
 
     /// Ends it at once, as a crash would: no running work ends, no answer is awaited.
     pub fn abort(self) {
-        self.worker.abort();
-        self.others.iter().for_each(JoinHandle::abort);
-        self.stop.cancel();
+        self.group.abort();
     }
 
     /// Stops, and lets running work end. Returns what was done.
     pub async fn stop(self) -> Summary {
-        self.stop.cancel();
-        let summary = self.worker.await.unwrap_or_default();
-        for task in self.others {
-            // A task that panicked has said so; there is nothing left to stop.
-            let _ = task.await;
-        }
-        summary
+        self.group.stop(GRACE).await;
+        // A queue that ended by a panic or an abort has none.
+        self.summary.await.unwrap_or_default()
     }
 }

@@ -11,6 +11,7 @@ use coppice_runtime::cache::{
     Cache, Change, Index, Interner, Kind, Meta, Moment, ObjectKey, PodProjection, PodView, Projection, Typed, Version,
     reflect,
 };
+use coppice_runtime::supervise::Group;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -20,7 +21,6 @@ use kube::core::ApiResource;
 use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio_util::sync::CancellationToken;
 
 use crate::keys::{SetKey, replica_of, replica_of_unlabelled, set_of};
 use crate::pods;
@@ -246,63 +246,45 @@ impl World {
     }
 
     /// Starts watching everything that the API server serves.
-    pub fn watch(
-        &self,
-        client: &Client,
-        served: &Served,
-        stop: &CancellationToken,
-    ) -> Vec<tokio::task::JoinHandle<()>> {
+    pub fn watch(&self, client: &Client, served: &Served, group: &Group) {
         let ours = reflect::Options {
             label_selector: Some(managed_selector()),
             ..reflect::Options::default()
         };
         let all = reflect::Options::default();
-        fn start<P: Projection>(
-            client: &Client,
-            kind: &Kind<P>,
-            options: &reflect::Options,
-            stop: &CancellationToken,
-        ) -> tokio::task::JoinHandle<()> {
-            tokio::spawn(reflect::reflect(
-                client.clone(),
-                kind.clone(),
-                options.clone(),
-                stop.clone(),
-            ))
+        fn start<P: Projection>(client: &Client, kind: &Kind<P>, options: &reflect::Options, group: &Group) {
+            let reflector = reflect::reflect(client.clone(), kind.clone(), options.clone(), group.stopping());
+            group.spawn(&format!("watch of {}", kind.resource().plural), reflector);
         }
-        let mut tasks = Vec::new();
         if served.resource_claims {
-            tasks.push(start(client, &self.claims, &ours, stop));
-            tasks.push(start(client, &self.claim_templates, &all, stop));
+            start(client, &self.claims, &ours, group);
+            start(client, &self.claim_templates, &all, group);
         } else {
             for kind in [&self.claims, &self.claim_templates] {
                 nothing(kind);
             }
         }
         if served.compute_domains {
-            tasks.push(start(client, &self.domains, &ours, stop));
+            start(client, &self.domains, &ours, group);
         } else {
             nothing(&self.domains);
         }
         if served.kai_topologies {
-            tasks.push(start(client, &self.kai_topologies, &all, stop));
+            start(client, &self.kai_topologies, &all, group);
         } else {
             nothing(&self.kai_topologies);
         }
-        tasks.extend([
-            start(client, &self.sets, &all, stop),
-            start(client, &self.topologies, &all, stop),
-            start(client, &self.cliques, &ours, stop),
-            start(client, &self.groups, &ours, stop),
-            start(client, &self.gangs, &ours, stop),
-            start(client, &self.pods, &ours, stop),
-            start(client, &self.services, &ours, stop),
-            start(client, &self.autoscalers, &ours, stop),
-            start(client, &self.roles, &ours, stop),
-            start(client, &self.role_bindings, &ours, stop),
-            start(client, &self.revisions, &ours, stop),
-        ]);
-        tasks
+        start(client, &self.sets, &all, group);
+        start(client, &self.topologies, &all, group);
+        start(client, &self.cliques, &ours, group);
+        start(client, &self.groups, &ours, group);
+        start(client, &self.gangs, &ours, group);
+        start(client, &self.pods, &ours, group);
+        start(client, &self.services, &ours, group);
+        start(client, &self.autoscalers, &ours, group);
+        start(client, &self.roles, &ours, group);
+        start(client, &self.role_bindings, &ours, group);
+        start(client, &self.revisions, &ours, group);
     }
 
     /// Calls a function with the replica of every object that changes, and with the set of every object that

@@ -13,12 +13,13 @@ pub mod bucket;
 pub mod cache;
 pub mod clock;
 pub mod events;
+pub mod health;
 pub mod layers;
 pub mod lease;
 pub mod metrics;
 pub mod queue;
 pub mod server;
-pub mod shutdown;
+pub mod supervise;
 pub mod write;
 
 #[cfg(test)]

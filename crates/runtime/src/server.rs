@@ -1,10 +1,10 @@
 //! The small server for probes and metrics: `/healthz`, `/readyz`, `/metrics`.
 //!
 //! Owns the socket. Serves until it is cancelled, then lets running requests end. Never decides how the process is;
-//! [`crate::shutdown::Health`] does.
+//! [`crate::health::Health`] does.
 //!
 //! ```
-//! use coppice_runtime::{metrics::Metrics, server::Server, shutdown::Health};
+//! use coppice_runtime::{health::Health, metrics::Metrics, server::Server};
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
 //! let stop = tokio_util::sync::CancellationToken::new();
@@ -25,7 +25,7 @@ use axum::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{metrics::Metrics, shutdown::Health};
+use crate::{health::Health, metrics::Metrics};
 
 /// A server that is bound and does not serve yet.
 #[derive(Debug)]

@@ -17,9 +17,9 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
-use crate::engine::{Bind, Commit, Confirmation, Eviction, Release, Report, message_of, told};
+use crate::engine::{Bind, Commit, Confirmation, Eviction, Release, Report, message_of, reason_text};
 use crate::model::{GangId, PLACED, StoredPlan};
 use crate::world::World;
 
@@ -148,7 +148,8 @@ impl Actions {
         }
         let message = format!("evicted for {}, which has a higher priority", eviction.gang);
         let pods = eviction.victims.values().flatten();
-        join_all(pods.map(|pod| self.delete(pod, "Preempted", &message))).await;
+        let deletions = pods.map(|pod| self.delete(pod, DeleteOptions::default(), "Preempted", &message));
+        join_all(deletions).await;
     }
 
     /// Deletes the pods of a gang that was bound in part.
@@ -157,18 +158,21 @@ impl Actions {
         if let Some(target) = self.reference(&release.gang) {
             self.recorder.record(&target, EventKind::Warning, "Released", message);
         }
-        join_all(release.pods.iter().map(|pod| self.delete(pod, "Released", message))).await;
+        // In this version only: a pod that has become Ready meanwhile stays.
+        let options = DeleteOptions {
+            only_known_version: true,
+            ..DeleteOptions::default()
+        };
+        let deletions = release.pods.iter();
+        join_all(deletions.map(|pod| self.delete(pod, options.clone(), "Released", message))).await;
     }
 
-    async fn delete(&self, pod: &Meta, reason: &str, message: &str) {
-        self.recorder
-            .record(&pod_reference(pod), EventKind::Normal, reason, message);
-        match self
-            .writer
-            .delete(&self.world.pods, pod, DeleteOptions::default())
-            .await
-        {
-            Ok(()) | Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {}
+    async fn delete(&self, pod: &Meta, options: DeleteOptions, reason: &str, message: &str) {
+        match self.writer.delete(&self.world.pods, pod, options).await {
+            Ok(()) => self
+                .recorder
+                .record(&pod_reference(pod), EventKind::Normal, reason, message),
+            Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {}
             Err(error) => {
                 warn!(pod = %pod.key, %error, "the pod was not deleted");
                 tokio::time::sleep(PAUSE).await;
@@ -178,7 +182,7 @@ impl Actions {
 
     /// Tells waiting pods and their gang why they wait.
     pub(crate) async fn report(&self, report: &Report) {
-        let text = told(&report.reason);
+        let text = reason_text(&report.reason);
         if let Some(target) = self.reference(&report.gang) {
             self.recorder
                 .record(&target, EventKind::Warning, "FailedScheduling", &text);
@@ -201,7 +205,7 @@ impl Actions {
         };
         let mut condition =
             json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text});
-        if known.told.is_none() {
+        if known.reported_reason.is_none() {
             condition["lastTransitionTime"] = json!(whole_seconds(self.clock.now()));
         }
         let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
@@ -241,6 +245,20 @@ impl Actions {
             }
         }
         false
+    }
+
+    /// Reports that an action for a gang panicked.
+    pub(crate) fn panicked(&self, gang: Option<&GangId>, message: &str) {
+        let name = gang.map(GangId::to_string).unwrap_or_default();
+        error!(
+            gang = name,
+            message, "an action panicked; the gang is set aside for a while"
+        );
+        if let Some(target) = gang.and_then(|gang| self.reference(gang)) {
+            let message = format!("the scheduler panicked while acting on this gang and tries again later: {message}");
+            self.recorder
+                .record(&target, EventKind::Warning, "InternalError", &message);
+        }
     }
 
     fn reference(&self, gang: &GangId) -> Option<ObjectReference> {

@@ -3,6 +3,7 @@
 //! Owns the one task that touches the engine. It wakes when a watched object changed, when an action ended, or when the
 //! engine asked for it; lets changes gather for a moment; decides; and starts what was decided beside itself. Never polls.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use coppice_runtime::cache::{Cache, ObjectKey};
 use coppice_runtime::clock::{SharedClock, SystemClock, instant_of};
 use coppice_runtime::lease::Leadership;
 use coppice_runtime::metrics::Metrics;
+use coppice_runtime::supervise::{Group, Supervisor, panic_message};
 use coppice_runtime::write::{self, Writer};
 use coppice_runtime::{events, metrics};
+use futures::FutureExt;
 use kube::Client;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -44,7 +46,14 @@ pub struct Options {
     pub leadership: Leadership,
     /// Where to count.
     pub metrics: Metrics,
+    /// Where a task that ends unexpectedly is reported.
+    pub supervisor: Supervisor,
 }
+
+/// How long a gang is set aside after an action for it panicked.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(10);
+/// How long the tasks have to end; a request has its own, shorter limit.
+const GRACE: Duration = Duration::from_secs(40);
 
 impl Default for Options {
     fn default() -> Self {
@@ -56,22 +65,21 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             leadership: Leadership::always(),
             metrics: Metrics::default(),
+            supervisor: Supervisor::default(),
         }
     }
 }
 
 /// A running scheduler.
 pub struct Scheduler {
-    stop: CancellationToken,
+    group: Group,
     idle: watch::Receiver<bool>,
-    others: Vec<JoinHandle<()>>,
-    worker: JoinHandle<()>,
 }
 
 impl Scheduler {
     /// Starts watching, waits until everything was listed once, and begins to work when it leads.
     pub async fn start(client: Client, options: Options) -> Self {
-        let stop = CancellationToken::new();
+        let group = options.supervisor.group("scheduler");
         let world = World::new(Cache::new(options.metrics.clone()));
         let (recorder, sink) = events::recorder("coppice-scheduler", options.clock.clone(), &options.metrics);
         let writer = Writer::new(
@@ -84,8 +92,8 @@ impl Scheduler {
                 ..write::Options::default()
             },
         );
-        let mut others = world.watch(&client, &stop);
-        others.push(tokio::spawn(sink.run(client, stop.clone())));
+        world.watch(&client, &group);
+        group.spawn("events", sink.run(client, group.stopping()));
         world.cache.wait_synced().await;
         options.leadership.wait_leading().await;
         info!(names = ?options.names, "the scheduler is working");
@@ -95,6 +103,10 @@ impl Scheduler {
             "scheduler_decision_seconds",
             "How long a decision about all waiting gangs takes",
             metrics::SECONDS,
+        );
+        let panics = options.metrics.counter(
+            "scheduler_action_panics",
+            "Actions that panicked; their gangs are set aside for a while",
         );
         let work = Work {
             actions: Actions::new(world.clone(), writer, recorder, options.clock.clone()),
@@ -108,14 +120,10 @@ impl Scheduler {
             ends,
             idle: told,
             took: decisions.with(&[]),
+            panics: panics.with(&[]),
         };
-        let worker = tokio::spawn(work.run(stop.clone()));
-        Self {
-            stop,
-            idle,
-            others,
-            worker,
-        }
+        group.spawn("decisions", work.run(group.stopping()));
+        Self { group, idle }
     }
 
     /// Waits until nothing is to be decided and nothing is under way. What waits for a time, or for room, does not count.
@@ -127,12 +135,7 @@ impl Scheduler {
 
     /// Stops, and lets what is under way end.
     pub async fn stop(self) {
-        self.stop.cancel();
-        // A task that panicked has said so; there is nothing left to stop.
-        let _ = self.worker.await;
-        for task in self.others {
-            let _ = task.await;
-        }
+        self.group.stop(GRACE).await;
     }
 }
 
@@ -166,6 +169,7 @@ struct Work {
     ends: mpsc::UnboundedReceiver<Ended>,
     idle: watch::Sender<bool>,
     took: prometheus_client::metrics::histogram::Histogram,
+    panics: prometheus_client::metrics::counter::Counter,
 }
 
 impl Work {
@@ -223,7 +227,12 @@ impl Work {
 
     fn begin(&mut self, decision: Decision) {
         for commit in decision.commits {
-            self.start(|actions| async move {
+            let pods = commit.bindings.iter().map(|bind| bind.pod.key.clone());
+            let given_up = Ended {
+                not_bound: pods.collect(),
+                ..Ended::of(Some(commit.gang.clone()))
+            };
+            self.start(given_up, |actions| async move {
                 let not_bound = actions.commit(&commit).await;
                 Ended {
                     not_bound,
@@ -232,25 +241,32 @@ impl Work {
             });
         }
         for eviction in decision.evictions {
-            self.start(|actions| async move {
+            let given_up = Ended::of(Some(eviction.gang.clone()));
+            self.start(given_up, |actions| async move {
                 actions.evict(&eviction).await;
                 Ended::of(Some(eviction.gang))
             });
         }
         for release in decision.releases {
-            self.start(|actions| async move {
+            let given_up = Ended::of(Some(release.gang.clone()));
+            self.start(given_up, |actions| async move {
                 actions.release(&release).await;
                 Ended::of(Some(release.gang))
             });
         }
         for report in decision.reports {
-            self.start(|actions| async move {
+            let given_up = Ended::of(report.whole.then(|| report.gang.clone()));
+            self.start(given_up, |actions| async move {
                 actions.report(&report).await;
                 Ended::of(report.whole.then_some(report.gang))
             });
         }
         for confirmation in decision.confirmations {
-            self.start(|actions| async move {
+            let given_up = Ended {
+                confirmed: Some(false),
+                ..Ended::of(Some(GangId::Gang(confirmation.gang.clone())))
+            };
+            self.start(given_up, |actions| async move {
                 let told = actions.confirm(&confirmation).await;
                 Ended {
                     confirmed: Some(told),
@@ -260,15 +276,27 @@ impl Work {
         }
     }
 
-    fn start<F>(&mut self, act: impl FnOnce(Actions) -> F)
+    /// Carries something out beside the loop. An action that panics sets its gang aside for a while: `given_up` is what
+    /// becomes of it then.
+    fn start<F>(&mut self, given_up: Ended, act: impl FnOnce(Actions) -> F)
     where
         F: Future<Output = Ended> + Send + 'static,
     {
         self.under_way += 1;
-        let (action, ended) = (act(self.actions.clone()), self.ended.clone());
+        let (actions, panics, ended) = (self.actions.clone(), self.panics.clone(), self.ended.clone());
+        let action = AssertUnwindSafe(act(actions.clone())).catch_unwind();
         self.tasks.spawn(async move {
+            let done = match action.await {
+                Ok(done) => done,
+                Err(panic) => {
+                    panics.inc();
+                    actions.panicked(given_up.gang.as_ref(), panic_message(&*panic));
+                    tokio::time::sleep(PAUSE_AFTER_PANIC).await;
+                    given_up
+                }
+            };
             // The receiver is gone only when the scheduler has stopped.
-            let _ = ended.send(action.await);
+            let _ = ended.send(done);
         });
     }
 }

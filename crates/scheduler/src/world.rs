@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use coppice_api::types::{ClusterTopologyBinding, PodGang};
 use coppice_runtime::cache::{Cache, Kind, ObjectKey, Projection, Typed, reflect};
+use coppice_runtime::supervise::Group;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::ApiResource;
 use kube::{Client, Resource};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::model::{GangRecord, Model, NodeProjection, PodRecords, topology_levels};
 
@@ -76,18 +75,17 @@ impl World {
     }
 
     /// Starts watching everything.
-    pub(crate) fn watch(&self, client: &Client, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
-        fn start<P: Projection>(client: &Client, kind: &Kind<P>, stop: &CancellationToken) -> JoinHandle<()> {
+    pub(crate) fn watch(&self, client: &Client, group: &Group) {
+        fn start<P: Projection>(client: &Client, kind: &Kind<P>, group: &Group) {
             let options = reflect::Options::default();
-            tokio::spawn(reflect::reflect(client.clone(), kind.clone(), options, stop.clone()))
+            let reflector = reflect::reflect(client.clone(), kind.clone(), options, group.stopping());
+            group.spawn(&format!("watch of {}", kind.resource().plural), reflector);
         }
-        vec![
-            start(client, &self.nodes, stop),
-            start(client, &self.pods, stop),
-            start(client, &self.gangs, stop),
-            start(client, &self.topologies, stop),
-            start(client, &self.priorities, stop),
-        ]
+        start(client, &self.nodes, group);
+        start(client, &self.pods, group);
+        start(client, &self.gangs, group);
+        start(client, &self.topologies, group);
+        start(client, &self.priorities, group);
     }
 
     /// Whether something changed that no model knows.

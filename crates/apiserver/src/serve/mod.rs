@@ -47,6 +47,8 @@ pub struct Serving {
     tls: Tls,
     stop: CancellationToken,
     connections: TaskTracker,
+    /// Cancelled when connections are no longer accepted, for whatever reason.
+    closed: CancellationToken,
 }
 
 impl ApiServer {
@@ -63,13 +65,20 @@ impl ApiServer {
         let stop = CancellationToken::new();
         let connections = TaskTracker::new();
         let accepting = accept_all(listener, entrance, self.service(), stop.clone(), connections.clone());
-        connections.spawn(accepting);
+        let closed = CancellationToken::new();
+        let on_end = closed.clone().drop_guard();
+        connections.spawn(async move {
+            // Dropped also when accepting panics.
+            let _on_end = on_end;
+            accepting.await;
+        });
         connections.close();
         Ok(Serving {
             address,
             tls,
             stop,
             connections,
+            closed,
         })
     }
 }
@@ -101,6 +110,11 @@ impl Serving {
             Tls::Off => None,
         };
         kubeconfig::render(&self.url(), certificates)
+    }
+
+    /// Waits until connections are no longer accepted: it was stopped, or accepting failed.
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.closed.clone().cancelled_owned()
     }
 
     /// Stops accepting, ends open requests (watches included), and waits until they are gone.

@@ -46,12 +46,17 @@ impl Demo {
                 return Ok(ExitCode::from(INTERRUPTED));
             }
         };
-        if let (Ok(_), false) = (&outcome, self.exit) {
-            ended().await;
+        let mut result = Ok(ExitCode::SUCCESS);
+        if let (Ok(embedded), false) = (&outcome, self.exit) {
+            tokio::select! {
+                biased;
+                ended = embedded.failed() => result = Err(ended.into()),
+                () = ended() => {}
+            }
         }
         let _ = std::fs::remove_file(kubeconfig);
         outcome?.stop().await;
-        Ok(ExitCode::SUCCESS)
+        result
     }
 
     async fn tour(&self, kubeconfig: &Path) -> Result<Embedded> {
@@ -70,7 +75,11 @@ impl Demo {
             self.nodes,
             seconds(started)
         );
-        Story::begin(&embedded).await?.tell().await?;
+        tokio::select! {
+            biased;
+            ended = embedded.failed() => return Err(ended.into()),
+            told = async { Story::begin(&embedded).await?.tell().await } => told?,
+        }
         stage::title(&format!("Done in {}.", seconds(started)));
         if self.exit {
             println!("   To keep the cluster: coppice demo without --exit. To do the same by hand: docs/tutorial.md");

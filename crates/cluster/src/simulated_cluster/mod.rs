@@ -13,13 +13,17 @@ use crate::kubelet::{self, KubeletOptions};
 use crate::node_life::{self, LEASE_NAMESPACE, NodeLifeOptions, ensure_namespace};
 use crate::node_lifecycle::{self, HealthSignal, LifecycleOptions};
 use crate::{default_scheduler, garbage_collector, namespaces, service_accounts};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, Patch, PostParams};
 use serde_json::{Value, json};
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -53,6 +57,8 @@ pub enum ClusterError {
 pub struct SimulatedCluster {
     client: Client,
     tasks: JoinSet<()>,
+    /// The first component that ended before the cluster was stopped.
+    ended: watch::Sender<Option<&'static str>>,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
 }
@@ -76,6 +82,7 @@ impl SimulatedCluster {
         let mut cluster = Self {
             client: client.clone(),
             tasks: JoinSet::new(),
+            ended: watch::Sender::new(None),
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
         };
@@ -99,6 +106,9 @@ impl SimulatedCluster {
         let clock = || Arc::clone(&options.clock);
         let stop = || self.stop.clone();
         let tasks = &mut self.tasks;
+        let mut run = |name: &'static str, component: BoxFuture<'static, ()>| {
+            tasks.spawn(supervised(name, component, self.stop.clone(), self.ended.clone()));
+        };
         let chosen = options.controllers;
         if chosen.node_life {
             let life = NodeLifeOptions {
@@ -106,7 +116,7 @@ impl SimulatedCluster {
                 lease_interval: options.heartbeats,
                 concurrency,
             };
-            tasks.spawn(node_life::run(client(), life, clock(), stop()));
+            run("node life", node_life::run(client(), life, clock(), stop()).boxed());
         }
         if chosen.kubelets {
             let kubelet = KubeletOptions {
@@ -115,7 +125,7 @@ impl SimulatedCluster {
                 wait_rules: options.wait_rules.clone(),
                 concurrency,
             };
-            tasks.spawn(kubelet::run(client(), kubelet, clock(), stop()));
+            run("kubelets", kubelet::run(client(), kubelet, clock(), stop()).boxed());
         }
         if chosen.node_lifecycle {
             let grace = options.node_grace;
@@ -128,19 +138,34 @@ impl SimulatedCluster {
                 orphan_grace: options.orphan_grace,
                 concurrency,
             };
-            tasks.spawn(node_lifecycle::run(client(), lifecycle, clock(), stop()));
+            run(
+                "node lifecycle controller",
+                node_lifecycle::run(client(), lifecycle, clock(), stop()).boxed(),
+            );
         }
         if chosen.garbage_collector {
-            tasks.spawn(garbage_collector::run(client(), concurrency, clock(), stop()));
+            run(
+                "garbage collector",
+                garbage_collector::run(client(), concurrency, clock(), stop()).boxed(),
+            );
         }
         if chosen.namespaces {
-            tasks.spawn(namespaces::run(client(), concurrency, clock(), stop()));
+            run(
+                "namespace controller",
+                namespaces::run(client(), concurrency, clock(), stop()).boxed(),
+            );
         }
         if chosen.service_accounts {
-            tasks.spawn(service_accounts::run(client(), concurrency, clock(), stop()));
+            run(
+                "service account controller",
+                service_accounts::run(client(), concurrency, clock(), stop()).boxed(),
+            );
         }
         if chosen.default_scheduler {
-            tasks.spawn(default_scheduler::run(client(), concurrency, clock(), stop()));
+            run(
+                "default scheduler",
+                default_scheduler::run(client(), concurrency, clock(), stop()).boxed(),
+            );
         }
     }
 
@@ -167,6 +192,23 @@ impl SimulatedCluster {
             })
     }
 
+    /// Waits until a component ends although the cluster was not stopped, and returns its name. A cluster without it is not
+    /// the one that was started.
+    pub fn component_ended(&self) -> impl Future<Output = &'static str> + Send + 'static {
+        let mut ended = self.ended.subscribe();
+        async move {
+            loop {
+                if let Some(name) = *ended.borrow_and_update() {
+                    return name;
+                }
+                if ended.changed().await.is_err() {
+                    // The cluster is gone, as it was asked to.
+                    return std::future::pending().await;
+                }
+            }
+        }
+    }
+
     /// Stops all components and waits until they have ended. Nodes and pods stay as they are.
     pub async fn stop(mut self) {
         self.stop.cancel();
@@ -175,6 +217,24 @@ impl SimulatedCluster {
                 tracing::error!(%error, "a component of the simulated cluster did not end cleanly");
             }
         }
+    }
+}
+
+/// Runs a component, and reports when it ends before it was asked to, also by a panic.
+async fn supervised(
+    name: &'static str,
+    component: BoxFuture<'static, ()>,
+    stop: CancellationToken,
+    ended: watch::Sender<Option<&'static str>>,
+) {
+    let panicked = AssertUnwindSafe(component).catch_unwind().await.is_err();
+    if !stop.is_cancelled() {
+        tracing::error!(component = name, panicked, "a component of the simulated cluster ended");
+        ended.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(name);
+            is_first
+        });
     }
 }
 
@@ -204,5 +264,25 @@ async fn create_node(client: Client, node: Node) -> Result<(), ClusterError> {
         Ok(_) => Ok(()),
         Err(error) if is_not_found(&error) => Ok(()),
         Err(error) => Err(failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_component_that_ends_or_panics_is_named_unless_it_was_stopped() {
+        let ways: [fn() -> BoxFuture<'static, ()>; 2] = [|| async {}.boxed(), || async { panic!("a mistake") }.boxed()];
+        for way in ways {
+            let (stop, ended) = (CancellationToken::new(), watch::Sender::new(None));
+            supervised("kubelets", way(), stop.clone(), ended.clone()).await;
+            supervised("namespaces", way(), stop, ended.clone()).await;
+            assert_eq!(*ended.borrow(), Some("kubelets"), "the first one");
+            let (stop, ended) = (CancellationToken::new(), watch::Sender::new(None));
+            stop.cancel();
+            supervised("kubelets", way(), stop, ended.clone()).await;
+            assert_eq!(*ended.borrow(), None);
+        }
     }
 }

@@ -12,6 +12,7 @@ use coppice_runtime::cache::{Cache, Kind, ObjectKey, Projection, Typed, reflect}
 use coppice_runtime::clock::{SharedClock, SystemClock, instant_of};
 use coppice_runtime::events::{EventKind, ObjectReference, Recorder};
 use coppice_runtime::metrics::Metrics;
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
@@ -22,7 +23,6 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use super::issue::issue;
@@ -128,31 +128,21 @@ impl Keeper {
 
     /// Keeps the certificate until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
-        let watches = TaskTracker::new();
         let by_name = |name: &str, namespace: Option<String>| reflect::Options {
             field_selector: Some(format!("metadata.name={name}")),
             namespace,
             ..reflect::Options::default()
         };
         let secret = by_name(&self.options.secret, Some(self.options.namespace.clone()));
-        watches.spawn(reflect::reflect(
-            self.client.clone(),
-            self.secrets.clone(),
-            secret,
-            stop.clone(),
-        ));
-        for (endpoint, kind) in &self.configurations {
+        let secret = reflect::reflect(self.client.clone(), self.secrets.clone(), secret, stop.clone());
+        let configurations = self.configurations.iter().map(|(endpoint, kind)| {
             let options = by_name(endpoint.configuration(), None);
-            watches.spawn(reflect::reflect(
-                self.client.clone(),
-                kind.clone(),
-                options,
-                stop.clone(),
-            ));
-        }
-        watches.close();
-        stop.run_until_cancelled(self.work()).await;
-        watches.wait().await;
+            reflect::reflect(self.client.clone(), kind.clone(), options, stop.clone())
+        });
+        // In one task, so that a watch that panics ends the keeper, which is supervised.
+        let configurations = join_all(configurations);
+        let work = stop.clone().run_until_cancelled_owned(self.work());
+        futures::join!(secret, configurations, work);
     }
 
     async fn work(&mut self) {

@@ -3,12 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use coppice_runtime::metrics::Metrics;
+use coppice_runtime::supervise::{Group, Supervisor};
 use kube::Client;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::error;
 
 use super::Admission;
 use super::server::Server;
@@ -22,13 +21,15 @@ pub enum Certificates {
     Files(PathBuf),
 }
 
-/// Running webhooks. They stop when told to, not when dropped.
+/// Running webhooks. They stop when [`Service::stop`] is called, not when dropped.
 pub struct Service {
     address: SocketAddr,
     served: Served,
-    tasks: TaskTracker,
-    stop: CancellationToken,
+    group: Group,
 }
+
+/// How long running requests have to end.
+const GRACE: Duration = Duration::from_secs(30);
 
 impl Service {
     /// Starts serving. Handshakes fail until there is a certificate.
@@ -42,31 +43,37 @@ impl Service {
         certificates: Certificates,
         metrics: &Metrics,
     ) -> io::Result<Self> {
+        Self::start_in(&Supervisor::default(), client, server, admission, certificates, metrics)
+    }
+
+    /// The same, in a process whose supervisor is to know when the server or the keeper of its certificate ends.
+    ///
+    /// # Errors
+    /// As for [`Service::start`].
+    pub fn start_in(
+        supervisor: &Supervisor,
+        client: &Client,
+        server: Server,
+        admission: Admission,
+        certificates: Certificates,
+        metrics: &Metrics,
+    ) -> io::Result<Self> {
         let served = Served::default();
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let group = supervisor.group("webhooks");
         let address = server.address()?;
         let tls = served.server_config().map_err(io::Error::other)?;
-        tasks.spawn(server.run(admission, tls, metrics.clone(), stop.clone()));
+        group.spawn("server", server.run(admission, tls, metrics.clone(), group.stopping()));
         match certificates {
             Certificates::Kept(options) => {
-                tasks.spawn(Keeper::new(client.clone(), *options, served.clone()).run(stop.clone()));
+                let keeper = Keeper::new(client.clone(), *options, served.clone());
+                group.spawn("webhook certificate", keeper.run(group.stopping()));
             }
             Certificates::Files(directory) => {
-                let (served, stop) = (served.clone(), stop.clone());
-                tasks.spawn(async move {
-                    if let Err(problem) = files::follow(directory, served, stop).await {
-                        error!(%problem, "there is no webhook certificate");
-                    }
-                });
+                let following = files::follow(directory, served.clone(), group.stopping());
+                group.spawn_fallible("webhook certificate", following);
             }
         }
-        tasks.close();
-        Ok(Self {
-            address,
-            served,
-            tasks,
-            stop,
-        })
+        Ok(Self { address, served, group })
     }
 
     /// Where it listens.
@@ -83,7 +90,6 @@ impl Service {
 
     /// Lets running requests end, and stops.
     pub async fn stop(self) {
-        self.stop.cancel();
-        self.tasks.wait().await;
+        self.group.stop(GRACE).await;
     }
 }

@@ -44,6 +44,7 @@ use crate::{
     backoff::Backoff,
     clock::{SharedClock, instant_of},
     metrics::{Metrics, SECONDS},
+    supervise::panic_message,
 };
 
 /// How a run of a key ended.
@@ -58,6 +59,9 @@ pub enum Outcome<E> {
     /// It failed, and whoever refused said how long to wait at least.
     RetryAfter(E, Duration),
 }
+
+/// What a run brought: its outcome, or what it panicked with.
+type Ran<E> = Result<Outcome<E>, Box<dyn std::any::Any + Send>>;
 
 /// How a queue works.
 #[derive(Clone)]
@@ -224,7 +228,7 @@ where
         F: Future<Output = Outcome<E>> + Send + 'static,
         E: Display + Send + 'static,
     {
-        let mut tasks: JoinSet<(K, Instant, Option<Outcome<E>>)> = JoinSet::new();
+        let mut tasks: JoinSet<(K, Instant, Ran<E>)> = JoinSet::new();
         let mut summary = Summary::default();
         loop {
             // Registered before looking, so that no mark in between is missed.
@@ -236,11 +240,11 @@ where
                 // The closure itself may panic too, before there is a future.
                 let future = std::panic::catch_unwind(AssertUnwindSafe(|| work(key.clone())));
                 tasks.spawn(async move {
-                    let outcome = match future {
-                        Ok(future) => AssertUnwindSafe(future).catch_unwind().await.ok(),
-                        Err(_) => None,
+                    let ran = match future {
+                        Ok(future) => AssertUnwindSafe(future).catch_unwind().await,
+                        Err(panic) => Err(panic),
                     };
-                    (key, begun, outcome)
+                    (key, begun, ran)
                 });
             }
             let wake = self.with(|state| state.next_wake());
@@ -256,7 +260,7 @@ where
         summary
     }
 
-    async fn drain<E: Display + Send + 'static>(&self, mut tasks: JoinSet<(K, Instant, Option<Outcome<E>>)>) -> usize {
+    async fn drain<E: Display + Send + 'static>(&self, mut tasks: JoinSet<(K, Instant, Ran<E>)>) -> usize {
         let until = Instant::now() + self.shared.options.grace;
         while let Ok(Some(ended)) = tokio::time::timeout_at(until, tasks.join_next()).await {
             self.ended(ended);
@@ -280,27 +284,27 @@ where
         Some(key)
     }
 
-    fn ended<E: Display>(&self, ended: Result<(K, Instant, Option<Outcome<E>>), tokio::task::JoinError>) {
+    fn ended<E: Display>(&self, ended: Result<(K, Instant, Ran<E>), tokio::task::JoinError>) {
         // The task catches panics, and is aborted only by a drain that no longer listens.
-        let Ok((key, begun, outcome)) = ended else { return };
+        let Ok((key, begun, ran)) = ended else { return };
         let counters = &self.shared.counters;
         counters.took.observe(begun.elapsed().as_secs_f64());
         let queue = &self.shared.options.name;
         let mut least = Duration::ZERO;
-        let ended = match outcome {
-            Some(Outcome::Done) => Some(Ended::Well(None)),
-            Some(Outcome::RequeueAt(when)) => Some(Ended::Well(Some(instant_of(&*self.shared.clock, when)))),
-            Some(Outcome::Retry(error)) => {
+        let ended = match ran {
+            Ok(Outcome::Done) => Some(Ended::Well(None)),
+            Ok(Outcome::RequeueAt(when)) => Some(Ended::Well(Some(instant_of(&*self.shared.clock, when)))),
+            Ok(Outcome::Retry(error)) => {
                 warn!(queue, ?key, %error, "will retry");
                 None
             }
-            Some(Outcome::RetryAfter(error, wait)) => {
+            Ok(Outcome::RetryAfter(error, wait)) => {
                 warn!(queue, ?key, %error, ?wait, "will retry");
                 least = wait;
                 None
             }
-            None => {
-                error!(queue, ?key, "panicked, will retry");
+            Err(panic) => {
+                error!(queue, ?key, message = panic_message(&*panic), "panicked, will retry");
                 counters.panics.inc();
                 None
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::tests::{at, engine, pods, told_all};
+use super::tests::{acknowledge, at, engine, pods};
 use super::*;
 use crate::model::testing::{PodSketch, gang, key, node};
 
@@ -45,7 +45,7 @@ fn that_pods_are_missing_is_told_when_they_have_had_time_to_come() {
     assert_eq!(decision.wake, Some(at(2)));
     let decision = engine.decide(at(2));
     assert_eq!(decision.reports[0].reason.code, ReasonCode::WaitingForPods);
-    told_all(&mut engine, &decision);
+    acknowledge(&mut engine, &decision);
     engine.model.put_pod(&young(1));
     assert_eq!(engine.decide(at(2)).commits.len(), 1);
 }

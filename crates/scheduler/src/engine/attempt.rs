@@ -1,93 +1,90 @@
-//! The turn of one gang: its stored plan, a new plan, room that comes free, room at the expense of others.
+//! The turn of one gang: a new plan, room that comes free, room at the expense of others.
 
-use coppice_placement::plan::Binding;
 use coppice_placement::preempt::{Verdict, preempt_among};
-use coppice_placement::shape::ShapeId;
 use coppice_placement::{Options as PlanOptions, Outcome, Plan, Reason, ReasonCode, Waiting, plan};
 use coppice_runtime::cache::{Meta, ObjectKey};
 
 use super::incumbency::named;
-use super::{Engine, Eviction, Making, Refused, Release, Room, wake};
-use crate::model::{GangId, Question, StoredPlan};
+use super::{Engine, Eviction, Refused, Room, Round, wake};
+use crate::model::{GangId, Question};
 
 impl Engine {
     /// Gives a gang its floors, or says why not.
-    pub(super) fn floors(&mut self, question: &Question, making: &mut Making) {
-        let whole = !question.begun;
+    pub(super) fn floors(&mut self, question: &Question, round: &mut Round) {
         if let Some(reason) = &question.obstacle {
-            making.reasons.insert(question.id.clone(), (reason.clone(), whole));
+            round.explain(question, reason.clone());
             return;
+        }
+        if let Some(reason) = &question.incomplete {
+            round.explain(question, reason.clone());
         }
         if question.gang.is_scheduled() {
             return;
         }
-        let patience = (self.is_due(question, making), making.locked);
-        if let Some(refused) = self.refused.get(&question.id)
-            && refused.room == self.model.room()
-            && refused.question == *question
-            && refused.patience == patience
-            && refused.held == making.held
-        {
-            let (reason, hold) = (refused.reason.clone(), refused.hold.clone());
-            let locks = refused.locks;
-            if self.is_stuck(question, making) {
-                return;
-            }
-            making.locked |= locks;
-            making.reasons.insert(question.id.clone(), (reason, whole));
-            self.hold(hold, making);
-            self.plan_wake(question, making);
+        if self.repeat_refusal(question, round) || self.complete_stored_plan(question, round) {
             return;
         }
-        let outcome = match self.resume(question) {
-            Some(plan) => {
-                self.take(question, plan.bindings, making, plan.score, &plan.notes);
-                if let Some(commit) = making.commits.get_mut(&question.id) {
-                    commit.store = None;
-                }
-                return;
-            }
-            None => self.plan(question),
-        };
-        let reasons = match outcome {
+        match self.plan(question) {
             Outcome::Placed(plan) => {
                 let floors = plan.bindings.into_iter().filter(|binding| !binding.extra).collect();
-                self.take(question, floors, making, plan.score, &plan.notes);
-                return;
+                self.take(question, floors, round, plan.score, &plan.notes);
             }
-            Outcome::Waiting(waiting) => {
-                making.reasons.insert(question.id.clone(), (waits(&waiting), whole));
-                return;
-            }
-            Outcome::Infeasible(reasons) => reasons,
+            Outcome::Waiting(waiting) => round.explain(question, waits(&waiting)),
+            Outcome::Infeasible(reasons) => self.refuse(question, summary(&reasons), round),
             Outcome::BudgetExhausted { steps } => {
                 let message = format!("no placement was found or ruled out within {steps} steps");
-                vec![Reason::new(ReasonCode::BudgetExhausted, message)]
+                self.refuse(question, Reason::new(ReasonCode::BudgetExhausted, message), round);
             }
+        }
+    }
+
+    /// Says again what was said of a gang before, if nothing has changed that could make a difference.
+    fn repeat_refusal(&mut self, question: &Question, round: &mut Round) -> bool {
+        let patience = (self.is_due(question, round), round.locked);
+        let Some(refused) = self.refused.get(&question.id).filter(|refused| {
+            refused.room == self.model.room()
+                && refused.question == *question
+                && refused.patience == patience
+                && refused.held == round.held
+        }) else {
+            return false;
         };
-        let mut reason = summary(&reasons);
+        let (reason, hold, locks) = (refused.reason.clone(), refused.hold.clone(), refused.locks);
+        if !self.release_if_stuck(question, round) {
+            round.locked |= locks;
+            round.explain(question, reason);
+            self.hold(hold, round);
+            self.plan_wake(question, round);
+        }
+        true
+    }
+
+    /// Looks for another way for a gang that does not fit: room that comes free, room at the expense of others, room that is
+    /// kept for it. Remembers what came of it.
+    fn refuse(&mut self, question: &Question, mut reason: Reason, round: &mut Round) {
         if reason.code == ReasonCode::Unsupported {
-            making.reasons.insert(question.id.clone(), (reason, whole));
+            round.explain(question, reason);
             return;
         }
+        let patience = (self.is_due(question, round), round.locked);
         let (mut hold, mut locks) = (Room::new(), false);
         if let Some(room) = self.when_gone(question, &self.leaving_pods()) {
             reason.message.push_str("; pods that are ending will make room");
             hold = room;
-        } else if self.evict(question, making) || self.is_stuck(question, making) {
+        } else if self.evict(question, round) || self.release_if_stuck(question, round) {
             return;
         } else if patience == (true, false)
             && let Some(room) = self.when_gone(question, &self.all_pods(question.gang.priority))
         {
             locks = true;
-            making.locked = true;
+            round.locked = true;
             reason.message.push_str("; room that comes free is kept for it");
             hold = room;
         }
-        let held = making.held.clone();
-        self.hold(hold.clone(), making);
-        self.plan_wake(question, making);
-        making.reasons.insert(question.id.clone(), (reason.clone(), whole));
+        let held = round.held.clone();
+        self.hold(hold.clone(), round);
+        self.plan_wake(question, round);
+        round.explain(question, reason.clone());
         self.refused.insert(
             question.id.clone(),
             Refused {
@@ -103,7 +100,7 @@ impl Engine {
     }
 
     /// Gives pods above the floors what is left.
-    pub(super) fn extras(&mut self, id: &GangId, making: &mut Making) {
+    pub(super) fn extras(&mut self, id: &GangId, round: &mut Round) {
         let Some(question) = self.model.question(id) else {
             return;
         };
@@ -112,19 +109,17 @@ impl Engine {
         }
         let refused = self.refused.get(id);
         if refused.is_some_and(|refused| {
-            refused.room == self.model.room() && refused.question == question && refused.held == making.held
+            refused.room == self.model.room() && refused.question == question && refused.held == round.held
         }) {
             let reason = refused.map(|refused| refused.reason.clone());
-            making
-                .reasons
-                .extend(reason.map(|reason| (id.clone(), (reason, false))));
+            round.reasons.extend(reason.map(|reason| (id.clone(), (reason, false))));
             return;
         }
         let (left, reason) = match self.plan(&question) {
             Outcome::Placed(plan) => {
                 let message = format!("no room for {} pods above the minimum", plan.left_over);
                 let left = plan.left_over;
-                self.take(&question, plan.bindings, making, plan.score, &plan.notes);
+                self.take(&question, plan.bindings, round, plan.score, &plan.notes);
                 (left, Reason::new(ReasonCode::InsufficientResources, message))
             }
             Outcome::Infeasible(reasons) => (1, summary(&reasons)),
@@ -135,7 +130,7 @@ impl Engine {
             }
         };
         if left > 0 {
-            making.reasons.insert(id.clone(), (reason.clone(), false));
+            round.reasons.insert(id.clone(), (reason.clone(), false));
             if let Some(question) = self.model.question(id) {
                 let room = self.model.room();
                 let refused = Refused {
@@ -143,7 +138,7 @@ impl Engine {
                     question,
                     reason,
                     hold: Room::new(),
-                    held: making.held.clone(),
+                    held: round.held.clone(),
                     patience: (false, false),
                     locks: false,
                 };
@@ -152,10 +147,10 @@ impl Engine {
         }
     }
 
-    fn options(&self, question: &Question) -> PlanOptions {
+    pub(super) fn options(&self, question: &Question) -> PlanOptions {
         PlanOptions {
-            budget: self.settings.budget.0,
-            improvement: self.settings.budget.1,
+            budget: self.settings.budget.steps,
+            improvement: self.settings.budget.improvement,
             scheduled: question.scheduled.clone(),
             ..PlanOptions::default()
         }
@@ -164,63 +159,6 @@ impl Engine {
     pub(super) fn plan(&mut self, question: &Question) -> Outcome {
         let options = self.options(question);
         plan(self.model.state_mut(), &question.gang, &options)
-    }
-
-    /// The rest of the plan stored on the gang, if it still holds: every pod has room on its node, the floors are met and
-    /// what must lie together does.
-    fn resume(&mut self, question: &Question) -> Option<Plan> {
-        let GangId::Gang(key) = &question.id else { return None };
-        let stored = &self.model.gang(key)?.plan;
-        if stored.nodes.is_empty() {
-            return None;
-        }
-        let homes = pods_and_nodes(stored);
-        let mut gang = question.gang.clone();
-        let mut bindings = Vec::new();
-        for (at, group) in gang.groups.iter_mut().enumerate() {
-            let node_of = |pod: &String| homes.get(&*question.pods.get(pod)?.name).copied();
-            for pod in std::mem::take(&mut group.pending) {
-                let Some(node) = node_of(&pod) else { continue };
-                group.bound.push(node.to_owned());
-                bindings.push(Binding {
-                    group: at,
-                    pod,
-                    node: node.to_owned(),
-                    extra: false,
-                });
-            }
-        }
-        let dependencies = gang.depends_on.iter().all(|name| question.scheduled.contains(name));
-        if bindings.is_empty() || !gang.is_scheduled() || !dependencies {
-            return None;
-        }
-        let mark = self.model.state().mark();
-        let fits = bindings.iter().all(|binding| {
-            let shape = question.gang.groups[binding.group].shape;
-            self.try_place(&binding.node, shape)
-        });
-        self.model.state_mut().rollback(mark);
-        let options = self.options(question);
-        let Outcome::Placed(mut plan) = plan(self.model.state_mut(), &gang, &options) else {
-            return None;
-        };
-        let split = plan
-            .notes
-            .iter()
-            .any(|note| note.code == ReasonCode::SplitAcrossDomains);
-        plan.bindings = bindings;
-        (fits && !split).then_some(plan)
-    }
-
-    fn try_place(&mut self, node: &str, shape: ShapeId) -> bool {
-        let state = self.model.state_mut();
-        let Some(id) = state.node_id(node) else { return false };
-        let ruled_out = state.shape_of(shape).demands.node.ruled_out(state.node(id)).is_some();
-        if ruled_out || state.room(id, shape) == 0 {
-            return false;
-        }
-        state.place(id, shape, 1);
-        true
     }
 
     fn leaving_pods(&self) -> Vec<ObjectKey> {
@@ -249,7 +187,7 @@ impl Engine {
         for resident in residents {
             state.lift(resident.node, resident.shape, 1);
         }
-        let outcome = match self.resume(question) {
+        let outcome = match self.rest_of_stored_plan(question) {
             Some(plan) => Outcome::Placed(plan),
             None => self.plan(question),
         };
@@ -261,7 +199,7 @@ impl Engine {
     }
 
     /// Finds victims for a gang; returns whether there are any.
-    fn evict(&mut self, question: &Question, making: &mut Making) -> bool {
+    fn evict(&mut self, question: &Question, round: &mut Round) -> bool {
         let options = self.options(question);
         let incumbents = self.incumbency.of(&mut self.model);
         if !incumbents.any_below(question.gang.priority) {
@@ -281,78 +219,38 @@ impl Engine {
             .map(|victim| (victim.gang.clone(), metas(&victim.pods)))
             .collect();
         let room = room_of(question, &preemption.plan);
-        let name = |binding: &Binding| question.pods.get(&binding.pod).map(|key| key.name.clone());
-        let pairs: Vec<_> = preemption
-            .plan
-            .bindings
-            .iter()
-            .filter_map(|binding| Some((name(binding)?, binding.node.as_str())))
-            .collect();
-        let store = StoredPlan::new(pairs.iter().map(|(pod, node)| (&**pod, *node)));
-        making.decision.evictions.push(Eviction {
+        let store = self.plan_to_store(question, &preemption.plan.bindings);
+        round.decision.evictions.push(Eviction {
             gang: question.id.clone(),
             store: matches!(question.id, GangId::Gang(_)).then_some(store),
             victims,
         });
         let message = format!("{} gangs of lower priority make room", preemption.victims.len());
-        let reason = Reason::new(ReasonCode::InsufficientResources, message);
-        making.reasons.insert(question.id.clone(), (reason, !question.begun));
-        // Who goes is gone for everybody else in this decision.
+        round.explain(question, Reason::new(ReasonCode::InsufficientResources, message));
+        // The victims are gone for every other gang in this decision.
         for victim in &preemption.victims {
             self.incumbency.lose(&self.model, &victim.gang);
-            making.gone.push(named(&victim.gang));
+            round.gone.push(named(&victim.gang));
         }
-        self.hold(room.clone(), making);
+        self.hold(room.clone(), round);
         self.busy.insert(question.id.clone(), room);
         true
     }
 
-    /// Whether a gang was meant to be bound as a whole, was not, and cannot be completed; it is released after a while.
-    fn is_stuck(&mut self, question: &Question, making: &mut Making) -> bool {
-        let GangId::Gang(key) = &question.id else { return false };
-        let Some(record) = self.model.gang(key).filter(|_| question.begun) else {
-            return false;
-        };
-        let homes = pods_and_nodes(&record.plan);
-        if !question.pods.values().any(|pod| homes.contains_key(&*pod.name)) {
-            // It was whole once: what became of it since is not for the scheduler to judge.
-            return false;
-        }
-        let since = *self.stuck.entry(question.id.clone()).or_insert(making.now);
-        let due = since.saturating_add(self.settings.release).unwrap_or(since);
-        if due > making.now {
-            wake(&mut making.decision, due);
-            return false;
-        }
-        let pods = self.model.placed_pods(key);
-        making.decision.releases.push(Release {
-            gang: question.id.clone(),
-            pods,
-        });
-        true
-    }
-
     /// Whether the gang has waited for so long that room is kept for it.
-    fn is_due(&self, question: &Question, making: &Making) -> bool {
+    fn is_due(&self, question: &Question, round: &Round) -> bool {
         question
             .since
             .saturating_add(self.settings.starvation)
-            .is_ok_and(|due| due <= making.now)
+            .is_ok_and(|due| due <= round.now)
     }
 
-    fn plan_wake(&self, question: &Question, making: &mut Making) {
+    fn plan_wake(&self, question: &Question, round: &mut Round) {
         let due = question.since.saturating_add(self.settings.starvation).ok();
-        if let Some(due) = due.filter(|due| *due > making.now) {
-            wake(&mut making.decision, due);
+        if let Some(due) = due.filter(|due| *due > round.now) {
+            wake(&mut round.decision, due);
         }
     }
-}
-
-fn pods_and_nodes(plan: &StoredPlan) -> std::collections::BTreeMap<&str, &str> {
-    let nodes = plan.nodes.iter();
-    nodes
-        .flat_map(|(node, pods)| pods.iter().map(|pod| (pod.as_str(), node.as_str())))
-        .collect()
 }
 
 /// The room that the floors of a plan take.

@@ -16,10 +16,18 @@
 #[cfg(test)]
 mod arrival_tests;
 mod attempt;
+mod decision;
+#[cfg(test)]
+mod history_tests;
 mod incumbency;
+#[cfg(test)]
+mod release_tests;
+mod report;
+mod round;
 mod standing;
 #[cfg(test)]
 mod standing_tests;
+mod stored_plan;
 #[cfg(test)]
 mod tests;
 
@@ -27,26 +35,38 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_placement::plan::Binding;
 use coppice_placement::{Options as PlanOptions, Reason, ReasonCode};
-use coppice_runtime::cache::{Meta, ObjectKey};
+use coppice_runtime::cache::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::model::{GangId, Model, Question, StoredPlan};
+use crate::model::{GangId, Model, Question};
+use round::{Refused, Room, Round};
 
+pub use decision::{Bind, Commit, Confirmation, Decision, Eviction, Release, Report};
+pub use report::{LONGEST_MESSAGE, reason_text};
 pub(crate) use standing::message as message_of;
+
+/// How many steps the planning of one gang may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// In all.
+    pub steps: u64,
+    /// Of these, for making a plan better once there is one.
+    pub improvement: u64,
+}
 
 /// How to decide.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Steps for one gang, and steps of these for making its plan better.
-    pub budget: (u64, u64),
+    /// Steps that planning one gang may take.
+    pub budget: Budget,
     /// How long a gang waits before room is held for it.
     pub starvation: SignedDuration,
     /// How long a gang may be bound in part, when that was not meant, before its pods are deleted.
     pub release: SignedDuration,
     /// How long a message about a gang stands before it is replaced by one with the same reason.
     pub retell: SignedDuration,
-    /// How old the oldest waiting pod of a gang is before it is told that others are missing: pods of a gang are created
-    /// one after another, and that is no news.
+    /// How old the oldest waiting pod of a gang is before it is reported that others are missing: pods of a gang are created
+    /// one after another.
     pub arrival: SignedDuration,
 }
 
@@ -54,7 +74,10 @@ impl Default for Settings {
     fn default() -> Self {
         let plan = PlanOptions::default();
         Self {
-            budget: (plan.budget, plan.improvement),
+            budget: Budget {
+                steps: plan.budget,
+                improvement: plan.improvement,
+            },
             starvation: SignedDuration::from_mins(5),
             release: SignedDuration::from_secs(30),
             retell: SignedDuration::from_secs(5),
@@ -62,110 +85,6 @@ impl Default for Settings {
             arrival: SignedDuration::from_secs(2),
         }
     }
-}
-
-/// A pod to bind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bind {
-    /// The pod.
-    pub pod: Meta,
-    /// Where to.
-    pub node: String,
-}
-
-/// Pods of one gang to bind.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Commit {
-    /// The gang.
-    pub gang: GangId,
-    /// Its pods.
-    pub bindings: Vec<Bind>,
-    /// What to store on the gang first; nothing when one write is all there is, or when it is stored already.
-    pub store: Option<StoredPlan>,
-    /// How well the gang is placed.
-    pub score: f64,
-    /// Things worth telling.
-    pub notes: Vec<Reason>,
-}
-
-/// Pods of others that make room for a gang.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Eviction {
-    /// For whom.
-    pub gang: GangId,
-    /// What to store on that gang first: the plan that uses the room.
-    pub store: Option<StoredPlan>,
-    /// Who goes, by gang.
-    pub victims: BTreeMap<String, Vec<Meta>>,
-}
-
-/// Pods of a gang that was bound in part and cannot be completed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Release {
-    /// The gang.
-    pub gang: GangId,
-    /// Its pods that have nodes.
-    pub pods: Vec<Meta>,
-}
-
-/// A gang that is placed and does not say so, or not how well.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Confirmation {
-    /// The gang.
-    pub gang: ObjectKey,
-    /// What to say.
-    pub message: String,
-    /// How well it is placed.
-    pub score: f64,
-}
-
-/// Why pods wait.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
-    /// The gang.
-    pub gang: GangId,
-    /// The reason.
-    pub reason: Reason,
-    /// Waiting pods that were not told this yet.
-    pub pods: Vec<Meta>,
-    /// No pod of the gang has a node.
-    pub whole: bool,
-}
-
-/// What to do now.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Decision {
-    /// Gangs to bind.
-    pub commits: Vec<Commit>,
-    /// Pods to evict.
-    pub evictions: Vec<Eviction>,
-    /// Gangs to undo.
-    pub releases: Vec<Release>,
-    /// Gangs to tell about.
-    pub reports: Vec<Report>,
-    /// Gangs to call placed.
-    pub confirmations: Vec<Confirmation>,
-    /// When to decide again at the latest.
-    pub wake: Option<Timestamp>,
-}
-
-/// The longest message.
-pub const LONGEST_MESSAGE: usize = 400;
-
-/// Room that is held: pods that do not have it yet, and the nodes where they are to get it.
-type Room = Vec<(ObjectKey, String)>;
-
-/// What did not fit, and under which circumstances.
-struct Refused {
-    room: u64,
-    question: Question,
-    reason: Reason,
-    hold: Room,
-    /// The room that was held for others.
-    held: Room,
-    /// Whether it had waited for long, and somebody else had the room that is held against that.
-    patience: (bool, bool),
-    locks: bool,
 }
 
 /// The decider. See the module.
@@ -177,24 +96,10 @@ pub struct Engine {
     busy: BTreeMap<GangId, Room>,
     refused: BTreeMap<GangId, Refused>,
     stuck: BTreeMap<GangId, Timestamp>,
-    told: BTreeMap<GangId, (ReasonCode, Timestamp)>,
-    news: standing::News,
+    /// What was reported last of gangs that wait, and when.
+    reported: BTreeMap<GangId, (ReasonCode, Timestamp)>,
+    confirmations: standing::PendingConfirmations,
     incumbency: incumbency::Incumbency,
-}
-
-/// One decision in the making.
-struct Making {
-    now: Timestamp,
-    commits: BTreeMap<GangId, Commit>,
-    order: Vec<GangId>,
-    /// Gangs that lose pods in this decision.
-    gone: Vec<GangId>,
-    /// Room that is held so far.
-    held: Room,
-    /// Somebody has the room that is held against starvation.
-    locked: bool,
-    reasons: BTreeMap<GangId, (Reason, bool)>,
-    decision: Decision,
 }
 
 impl Engine {
@@ -207,8 +112,8 @@ impl Engine {
             busy: BTreeMap::new(),
             refused: BTreeMap::new(),
             stuck: BTreeMap::new(),
-            told: BTreeMap::new(),
-            news: standing::News::default(),
+            reported: BTreeMap::new(),
+            confirmations: standing::PendingConfirmations::default(),
             incumbency: incumbency::Incumbency::default(),
         }
     }
@@ -231,7 +136,7 @@ impl Engine {
 
     /// Decides what to do now, and assumes that it is done.
     pub fn decide(&mut self, now: Timestamp) -> Decision {
-        let mut making = Making {
+        let mut round = Round {
             now,
             commits: BTreeMap::new(),
             order: Vec::new(),
@@ -243,7 +148,7 @@ impl Engine {
         };
         let mark = self.model.state().mark();
         let held: Room = self.busy.values().flatten().cloned().collect();
-        self.hold(held, &mut making);
+        self.hold(held, &mut round);
         let mut questions = self.questions();
         for question in &mut questions {
             // Where the other copies of its set are may have been decided in this very round.
@@ -252,23 +157,23 @@ impl Engine {
             {
                 *question = anew;
             }
-            self.floors(question, &mut making);
+            self.floors(question, &mut round);
         }
         // Floors first, for everyone; what is left over is for extras.
         questions.retain(|question| !self.is_evicting(&question.id));
         for question in &questions {
-            self.extras(&question.id, &mut making);
+            self.extras(&question.id, &mut round);
         }
         self.model.state_mut().rollback(mark);
-        self.tell(&mut making);
+        self.report(&mut round);
         self.clean_up();
-        let Making {
+        let Round {
             mut commits,
             order,
             mut decision,
             gone,
             ..
-        } = making;
+        } = round;
         gone.into_iter().for_each(|gang| self.model.note_change(gang));
         decision.commits = order.iter().filter_map(|gang| commits.remove(gang)).collect();
         for commit in &mut decision.commits {
@@ -277,7 +182,11 @@ impl Engine {
             self.stuck.remove(&commit.gang);
             let store = matches!(commit.gang, GangId::Gang(_)) && commit.bindings.len() > 1;
             commit.store = commit.store.take().filter(|_| store);
-            self.news.add(commit);
+            if let Some(store) = &mut commit.store {
+                let bindings = commit.bindings.iter();
+                bindings.for_each(|bind| store.add(&bind.pod.uid, &bind.node));
+            }
+            self.confirmations.add(commit);
         }
         for report in &mut decision.reports {
             // What is told of a whole gang must not overtake what becomes of it next; its room stays held meanwhile.
@@ -319,15 +228,15 @@ impl Engine {
         self.busy.get(gang).is_some_and(|hold| !hold.is_empty())
     }
 
-    fn hold(&mut self, room: Room, making: &mut Making) {
+    fn hold(&mut self, room: Room, round: &mut Round) {
         for (pod, node) in &room {
             self.model.hold(pod, node);
         }
-        making.held.extend(room);
+        round.held.extend(room);
     }
 
     /// Takes bindings of the engine into the commit of a gang, and assumes them.
-    fn take(&mut self, question: &Question, bindings: Vec<Binding>, making: &mut Making, score: f64, notes: &[Reason]) {
+    fn take(&mut self, question: &Question, bindings: Vec<Binding>, round: &mut Round, score: f64, notes: &[Reason]) {
         let mut binds = Vec::new();
         for binding in bindings {
             let Some(key) = question.pods.get(&binding.pod) else {
@@ -339,105 +248,33 @@ impl Engine {
                 node: binding.node,
             });
         }
-        for bind in &binds {
-            self.model.assume(&bind.pod.key, &bind.node);
-        }
         if binds.is_empty() {
             return;
         }
-        let commit = making.commits.entry(question.id.clone()).or_insert_with(|| {
-            making.order.push(question.id.clone());
+        let commit = round.commits.entry(question.id.clone()).or_insert_with(|| {
+            round.order.push(question.id.clone());
             Commit {
                 gang: question.id.clone(),
                 bindings: Vec::new(),
-                store: Some(StoredPlan::default()),
+                store: Some(self.bound_so_far(&question.id)),
                 score,
                 notes: Vec::new(),
             }
         });
+        for bind in &binds {
+            self.model.assume(&bind.pod.key, &bind.node);
+        }
         commit.bindings.extend(binds);
         commit.notes.extend(notes.iter().cloned());
-        if let Some(store) = &mut commit.store {
-            *store = StoredPlan::new(
-                commit
-                    .bindings
-                    .iter()
-                    .map(|bind| (&*bind.pod.key.name, bind.node.as_str())),
-            );
-        }
-    }
-
-    fn tell(&mut self, making: &mut Making) {
-        for (gang, (reason, whole)) in std::mem::take(&mut making.reasons) {
-            let reason = Reason::new(reason.code, bounded(&reason.message));
-            if let Some(due) = self.arriving(&gang, &reason, making.now) {
-                wake(&mut making.decision, due);
-                continue;
-            }
-            let text = told(&reason);
-            let untold: Vec<Meta> = self
-                .model
-                .waiting_pods(&gang)
-                .filter(|pod| pod.told.as_deref() != Some(text.as_str()))
-                .map(|pod| pod.meta.clone())
-                .collect();
-            if untold.is_empty() && !(whole && self.is_outdated(&gang, &reason)) {
-                continue;
-            }
-            if let Some((code, at)) = self.told.get(&gang) {
-                let due = at.saturating_add(self.settings.retell).unwrap_or(*at);
-                let strangers = untold
-                    .iter()
-                    .any(|pod| self.model.pod(&pod.key).is_some_and(|pod| pod.told.is_none()));
-                if *code == reason.code && due > making.now && !strangers {
-                    wake(&mut making.decision, due);
-                    continue;
-                }
-            }
-            self.told.insert(gang.clone(), (reason.code, making.now));
-            making.decision.reports.push(Report {
-                gang,
-                reason,
-                pods: untold,
-                whole,
-            });
-        }
-    }
-
-    /// Until when the pods of a gang may still be on their way; nothing when it is time to tell that some are missing.
-    fn arriving(&self, gang: &GangId, reason: &Reason, now: Timestamp) -> Option<Timestamp> {
-        if reason.code != ReasonCode::WaitingForPods || self.told.contains_key(gang) {
-            return None;
-        }
-        let oldest = self.model.waiting_pods(gang).map(|pod| pod.created).min()??;
-        let due = oldest.saturating_add(self.settings.arrival).ok()?;
-        Some(due).filter(|due| *due > now)
     }
 
     fn clean_up(&mut self) {
         let waiting: BTreeSet<GangId> = self.model.waiting().cloned().collect();
         self.refused.retain(|gang, _| waiting.contains(gang));
         self.stuck.retain(|gang, _| waiting.contains(gang));
-        self.told.retain(|gang, _| waiting.contains(gang));
-        self.news.retain(&self.model);
+        self.reported.retain(|gang, _| waiting.contains(gang));
+        self.confirmations.retain(&self.model);
     }
-}
-
-/// The message of a pod's condition for a reason.
-#[must_use]
-pub fn told(reason: &Reason) -> String {
-    format!("{}: {}", reason.code.as_str(), reason.message)
-}
-
-fn bounded(message: &str) -> String {
-    if message.len() <= LONGEST_MESSAGE {
-        return message.to_owned();
-    }
-    let end = (0..LONGEST_MESSAGE - 3)
-        .rev()
-        .find(|at| message.is_char_boundary(*at))
-        .unwrap_or(0);
-    format!("{}...", &message[..end])
 }
 
 fn wake(decision: &mut Decision, at: Timestamp) {

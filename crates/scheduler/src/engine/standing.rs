@@ -1,6 +1,6 @@
 //! What a gang says of its own placement.
 //!
-//! Owns which gangs have to be told that they are placed: those whose floors are met by pods that are bound and whose
+//! Owns which gangs are to be confirmed as placed: those whose floors are met by pods that are bound and whose
 //! condition does not say so, and those about which something new was decided. Whatever else is under way for a gang comes
 //! first, so there is one writer at a time. A write that failed is repeated after a while, for as long as it is true.
 
@@ -10,18 +10,18 @@ use coppice_placement::{Outcome, Reason};
 use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
 
-use super::{Commit, Confirmation, Decision, Engine, told, wake};
+use super::{Commit, Confirmation, Decision, Engine, reason_text, wake};
 use crate::model::{GangId, Model};
 
-/// What was decided about gangs and not told yet.
+/// What was decided about gangs and is not in their status yet.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct PendingConfirmations {
     decided: BTreeMap<ObjectKey, (String, f64)>,
-    /// Gangs that could not be told, and when to try again.
+    /// Gangs whose status could not be written, and when to try again.
     failed: BTreeMap<ObjectKey, Timestamp>,
 }
 
-impl News {
+impl PendingConfirmations {
     pub(super) fn add(&mut self, commit: &Commit) {
         if let GangId::Gang(key) = &commit.gang {
             self.decided.insert(key.clone(), (message(commit), commit.score));
@@ -35,14 +35,14 @@ impl News {
 }
 
 impl Engine {
-    /// The gang was told that it is placed, or it could not be told.
-    pub fn confirmed(&mut self, gang: &ObjectKey, told: bool, now: Timestamp) {
-        if told {
-            self.news.decided.remove(gang);
-            self.news.failed.remove(gang);
+    /// The status of the gang says that it is placed, or could not be written.
+    pub fn confirmed(&mut self, gang: &ObjectKey, confirmed: bool, now: Timestamp) {
+        if confirmed {
+            self.confirmations.decided.remove(gang);
+            self.confirmations.failed.remove(gang);
         } else {
             let again = now.saturating_add(self.settings.retell).unwrap_or(now);
-            self.news.failed.insert(gang.clone(), again);
+            self.confirmations.failed.insert(gang.clone(), again);
         }
     }
 
@@ -58,7 +58,12 @@ impl Engine {
 
     /// Calls those gangs placed that are, and that do not say so.
     pub(super) fn confirm(&mut self, now: Timestamp, decision: &mut Decision) {
-        let unsaid: BTreeSet<ObjectKey> = self.model.unplaced().chain(self.news.decided.keys()).cloned().collect();
+        let unsaid: BTreeSet<ObjectKey> = self
+            .model
+            .unplaced()
+            .chain(self.confirmations.decided.keys())
+            .cloned()
+            .collect();
         for key in unsaid {
             let id = GangId::Gang(key.clone());
             if self.busy.contains_key(&id) {
@@ -67,11 +72,11 @@ impl Engine {
             let Some(question) = self.model.placed(&key) else {
                 continue;
             };
-            if let Some(again) = self.news.failed.get(&key).filter(|again| **again > now) {
+            if let Some(again) = self.confirmations.failed.get(&key).filter(|again| **again > now) {
                 wake(decision, *again);
                 continue;
             }
-            let (message, score) = match self.news.decided.get(&key) {
+            let (message, score) = match self.confirmations.decided.get(&key) {
                 Some(decided) => decided.clone(),
                 // Somebody else bound them: how well is asked, not remembered.
                 None => match self.plan(&question) {
@@ -101,7 +106,7 @@ pub(crate) fn message(commit: &Commit) -> String {
     };
     for note in &commit.notes {
         message.push_str("; ");
-        message.push_str(&told(note));
+        message.push_str(&reason_text(note));
     }
     message
 }

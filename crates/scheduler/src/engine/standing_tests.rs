@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::tests::{at, bind, engine, pods, sizes, told_all};
+use super::tests::{acknowledge, at, bind, engine, pods, sizes};
 use super::*;
 use crate::model::GangRecord;
 use crate::model::testing::{PodSketch, key};
@@ -42,7 +42,7 @@ fn a_gang_is_called_placed_once_its_pods_are_seen_bound() {
     bind(&mut engine, &decision.commits[0]);
     let decision = engine.decide(at(2));
     assert_eq!(decision.confirmations[0].message, "2 pods are bound");
-    told_all(&mut engine, &decision);
+    acknowledge(&mut engine, &decision);
     engine
         .model
         .put_gang(saying(2, Some(("True", "Placed", "2 pods are bound"))));
@@ -58,7 +58,7 @@ fn a_late_no_does_not_outlive_the_binding_of_the_pods() {
     bind(&mut engine, &decision.commits[0]);
     let decision = engine.decide(at(1));
     assert_eq!(names(&decision), ["a"]);
-    told_all(&mut engine, &decision);
+    acknowledge(&mut engine, &decision);
     // A write of somebody who no longer leads arrives after ours.
     engine
         .model
@@ -124,16 +124,16 @@ fn a_gang_is_told_no_again_when_only_its_own_condition_is_missing() {
     pods(&mut engine, "a", "c", 2);
     let decision = engine.decide(at(0));
     let reason = decision.reports[0].reason.clone();
-    told_all(&mut engine, &decision);
+    acknowledge(&mut engine, &decision);
     let decision = engine.decide(at(10));
     assert!(decision.reports[0].whole, "the write of the condition was lost");
-    told_all(&mut engine, &decision);
+    acknowledge(&mut engine, &decision);
     engine
         .model
         .put_gang(saying(2, Some(("False", reason.code.as_str(), &reason.message))));
     for index in 0..2 {
         let mut pod = (**engine.model.pod(&key(&format!("a-c-{index}"))).expect("there")).clone();
-        pod.told = Some(told(&reason).into());
+        pod.reported_reason = Some(reason_text(&reason).into());
         engine.model.put_pod(&Arc::new(pod));
     }
     assert_eq!(sizes(&engine.decide(at(20))), []);

@@ -1,15 +1,12 @@
-//! Decisions on small clusters, and a simulation that loses bindings, crashes and starts anew at any point.
+//! Decisions on small clusters.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use coppice_placement::resources::Column;
-use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::model::GangRecord;
 use crate::model::testing::{PodSketch, gang, key, node};
+use crate::model::{GangRecord, StoredPlan};
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).expect("in range")
@@ -48,7 +45,7 @@ pub(super) fn bind(engine: &mut Engine, commit: &Commit) {
     engine.done(&commit.gang);
 }
 
-pub(super) fn told_all(engine: &mut Engine, decision: &Decision) {
+pub(super) fn acknowledge(engine: &mut Engine, decision: &Decision) {
     let whole = decision.reports.iter().filter(|report| report.whole);
     whole.for_each(|report| engine.done(&report.gang));
     for confirmation in &decision.confirmations {
@@ -63,6 +60,13 @@ pub(super) fn sketch(engine: &Engine, key: &ObjectKey) -> PodSketch {
     let mut pod = PodSketch::new(&key.name, &label("grove.io/podgang"), &label("grove.io/podclique"));
     pod.node = record.node.as_ref().map(ToString::to_string);
     pod.deleting = record.deleting;
+    pod.uid = record
+        .meta
+        .uid
+        .rsplit('-')
+        .next()
+        .and_then(|uid| uid.parse().ok())
+        .expect("as sketched");
     pod
 }
 
@@ -93,7 +97,7 @@ fn a_gang_that_does_not_fit_gets_nothing_and_is_told_once() {
     assert_eq!(decision.commits, []);
     assert_eq!(decision.reports[0].reason.code, ReasonCode::InsufficientResources);
     assert_eq!(decision.reports[0].pods.len(), 3);
-    told_all(&mut engine, &decision);
+    acknowledge(&mut engine, &decision);
     // As long as the pods do not carry the message, it is told again, but not at once.
     engine.model.put_nodes([node("n1", "r", 5)]);
     assert_eq!(sizes(&engine.decide(at(1))), [("n/a".into(), 3)]);
@@ -119,7 +123,7 @@ fn a_binding_that_failed_is_planned_again() {
 fn half_bound(cpu: u32) -> Engine {
     let mut engine = engine(&[("n0", 1), ("n1", cpu)]);
     let mut record = (*gang("a", &[("c", 2)], None)).clone();
-    record.plan = StoredPlan::new([("a-c-0", "n0"), ("a-c-1", "n1")]);
+    record.plan = StoredPlan::new([("a-c-0-1", "n0"), ("a-c-1-1", "n1")]);
     engine.model.put_gang(Arc::new(record));
     pods(&mut engine, "a", "c", 2);
     let mut bound = PodSketch::new("a-c-0", "a", "c");
@@ -186,7 +190,7 @@ fn a_gang_of_high_priority_evicts_a_whole_gang_and_its_room_is_held() {
     let eviction = &decision.evictions[0];
     assert_eq!(eviction.victims["n/old"].len(), 4, "a gang goes as a whole");
     let plan = eviction.store.clone().expect("without a stored plan nobody goes");
-    assert_eq!(plan.nodes.values().flatten().count(), 2);
+    assert_eq!(plan.uids.values().flatten().count(), 2);
     // Somebody small comes by while the victims end.
     engine.model.put_gang(gang("late", &[("c", 1)], None));
     pods(&mut engine, "late", "c", 1);
@@ -202,7 +206,7 @@ fn a_gang_of_high_priority_evicts_a_whole_gang_and_its_room_is_held() {
         (0, 0),
         "{decision:?}"
     );
-    told_all(&mut engine, &decision);
+    acknowledge(&mut engine, &decision);
     for index in 0..3 {
         engine.model.remove_pod(&key(&format!("old-c-{index}")));
     }
@@ -219,7 +223,7 @@ fn the_index_of_running_gangs_is_kept_between_decisions() {
     let before = engine.incumbency.changed;
     for round in 0..20 {
         let decision = engine.decide(at(2 + round));
-        told_all(&mut engine, &decision);
+        acknowledge(&mut engine, &decision);
         // Victims that were not evicted after all are found again.
         assert_eq!(decision.evictions.len(), 1, "{decision:?}");
         engine.done(&decision.evictions[0].gang);
@@ -293,7 +297,7 @@ fn who_was_refused_because_of_held_room_gets_it_when_it_is_held_no_longer() {
         [],
         "the room is held for the large one, which waits for the pod that ends"
     );
-    told_all(&mut engine, &decision);
+    acknowledge(&mut engine, &decision);
     (0..2).for_each(|index| engine.model.remove_pod(&key(&format!("large-c-{index}"))));
     assert_eq!(sizes(&engine.decide(at(1))), [("n/small".into(), 1)]);
 }
@@ -321,7 +325,7 @@ fn room_is_kept_for_whoever_has_waited_for_long() {
     pods(&mut engine, "small", "c", 1);
     let decision = engine.decide(at(1));
     assert_eq!(sizes(&decision), [], "pods without a date have waited for ever");
-    told_all(&mut engine, &decision);
+    acknowledge(&mut engine, &decision);
     engine.settings.starvation = SignedDuration::MAX;
     assert_eq!(
         sizes(&engine.decide(at(2))),
@@ -332,182 +336,6 @@ fn room_is_kept_for_whoever_has_waited_for_long() {
 
 #[test]
 fn messages_are_bounded() {
-    let text = bounded(&"ä".repeat(1000));
+    let text = report::bounded(&"ä".repeat(1000));
     assert!(text.len() <= LONGEST_MESSAGE && text.ends_with("..."));
-}
-
-/// The API server's side of a simulation.
-#[derive(Debug, Clone, Default)]
-struct Server {
-    nodes: BTreeMap<String, u32>,
-    pods: BTreeMap<String, PodSketch>,
-    gangs: BTreeMap<String, (u32, StoredPlan)>,
-    /// Gangs whose floor was bound once.
-    whole: BTreeSet<String>,
-}
-
-#[derive(Debug, Clone)]
-enum Event {
-    Node(u8, u32),
-    Gang(u8, u32, u32),
-    PodGone(u8),
-    /// So many of the writes of the next decision succeed; then the scheduler starts anew.
-    Crash(u8),
-    Decide,
-    Later,
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    prop_oneof![
-        2 => (0..4_u8, 0..4_u32).prop_map(|(name, cpu)| Event::Node(name, cpu)),
-        3 => (0..5_u8, 0..4_u32, 0..3_u32).prop_map(|(name, floor, extra)| Event::Gang(name, floor, extra)),
-        1 => any::<u8>().prop_map(Event::PodGone),
-        2 => (0..6_u8).prop_map(Event::Crash),
-        4 => Just(Event::Decide),
-        1 => Just(Event::Later),
-    ]
-}
-
-impl Server {
-    fn model(&self) -> Model {
-        let mut model = Model::new(["coppice"]);
-        self.show(&mut model);
-        model
-    }
-
-    fn show(&self, model: &mut Model) {
-        model.put_nodes(self.nodes.iter().map(|(name, cpu)| node(name, "r", *cpu)));
-        for (name, (floor, plan)) in &self.gangs {
-            let mut record = (*gang(name, &[("c", *floor)], None)).clone();
-            record.plan = plan.clone();
-            model.put_gang(Arc::new(record));
-        }
-        let gone: Vec<ObjectKey> = model
-            .pods()
-            .map(|pod| pod.meta.key.clone())
-            .filter(|key| !self.pods.contains_key(&*key.name))
-            .collect();
-        gone.iter().for_each(|key| model.remove_pod(key));
-        self.pods.values().for_each(|pod| model.put_pod(&pod.record()));
-    }
-
-    /// Carries out a decision up to so many writes; returns whether all were made.
-    fn carry_out(&mut self, engine: &mut Engine, decision: &Decision, mut writes: usize) -> bool {
-        let mut may = || {
-            let yes = writes > 0;
-            writes = writes.saturating_sub(1);
-            yes
-        };
-        for commit in &decision.commits {
-            if let (GangId::Gang(key), Some(plan)) = (&commit.gang, &commit.store) {
-                if !may() {
-                    return false;
-                }
-                self.gangs.get_mut(&*key.name).expect("it exists").1 = plan.clone();
-            }
-            for bind in &commit.bindings {
-                if !may() {
-                    return false;
-                }
-                if let Some(pod) = self.pods.get_mut(&*bind.pod.key.name) {
-                    pod.node = Some(bind.node.clone());
-                }
-            }
-            engine.done(&commit.gang);
-        }
-        told_all(engine, decision);
-        for release in &decision.releases {
-            for pod in &release.pods {
-                if !may() {
-                    return false;
-                }
-                self.pods.remove(&*pod.key.name);
-            }
-            engine.done(&release.gang);
-        }
-        true
-    }
-
-    fn check(&mut self) -> Result<(), TestCaseError> {
-        let mut model = self.model();
-        for name in self.nodes.keys() {
-            let id = model.state_mut().node_id(name).expect("known");
-            prop_assert!(
-                model.state().free_on(id, Column::CPU) >= 0,
-                "{name} is overcommitted: {self:?}"
-            );
-        }
-        for (name, (floor, plan)) in &self.gangs {
-            let of_gang = |pod: &&PodSketch| pod.gang.as_ref().is_some_and(|(gang, _)| gang == name);
-            let bound: Vec<&PodSketch> = self
-                .pods
-                .values()
-                .filter(of_gang)
-                .filter(|pod| pod.node.is_some())
-                .collect();
-            if bound.len() >= *floor as usize {
-                self.whole.insert(name.clone());
-            }
-            let planned = bound.iter().all(|pod| plan.node_of(&pod.name) == pod.node.as_deref());
-            // When a pod was replaced half-way, the plan is made anew for those that have no node yet.
-            let unbound = self.pods.values().filter(of_gang).filter(|pod| pod.node.is_none());
-            let coming = unbound.filter(|pod| plan.node_of(&pod.name).is_some()).count();
-            let completed = bound.len() + coming >= *floor as usize;
-            let ok = bound.is_empty() || self.whole.contains(name) || planned || completed;
-            prop_assert!(ok, "a part of {name} is bound without a stored plan: {self:?}");
-        }
-        Ok(())
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
-    #[test]
-    fn no_overcommit_and_no_partial_gang_whatever_crashes(events in proptest::collection::vec(event(), 1..40)) {
-        let mut server = Server::default();
-        let mut engine = Engine::new(server.model(), Settings::default());
-        let (mut now, mut created) = (0, 0);
-        for event in events {
-            match event {
-                // A node only grows: pods that run do not shrink with it.
-                Event::Node(name, cpu) => {
-                    let node = server.nodes.entry(format!("n{name}")).or_default();
-                    *node = (*node).max(cpu);
-                }
-                Event::Gang(name, floor, extra) => {
-                    let name = format!("g{name}");
-                    if !server.gangs.contains_key(&name) {
-                        server.gangs.insert(name.clone(), (floor, StoredPlan::default()));
-                        for index in 0..floor + extra {
-                            let pod = PodSketch::new(&format!("{name}-{index}"), &name, "c");
-                            server.pods.insert(pod.name.clone(), pod);
-                        }
-                    }
-                }
-                Event::PodGone(which) => {
-                    let name = server.pods.keys().nth(usize::from(which) % server.pods.len().max(1)).cloned();
-                    if let Some(mut pod) = name.and_then(|name| server.pods.remove(&name)) {
-                        // Its clique replaces it under another name.
-                        created += 1;
-                        pod.name = format!("{}x{created}", pod.name);
-                        pod.node = None;
-                        server.pods.insert(pod.name.clone(), pod);
-                    }
-                }
-                Event::Crash(writes) => {
-                    server.show(&mut engine.model);
-                    let decision = engine.decide(at(now));
-                    server.carry_out(&mut engine, &decision, usize::from(writes));
-                    engine = Engine::new(server.model(), Settings::default());
-                }
-                Event::Decide => {
-                    server.show(&mut engine.model);
-                    let decision = engine.decide(at(now));
-                    server.carry_out(&mut engine, &decision, usize::MAX);
-                }
-                Event::Later => now += 20,
-            }
-            server.check()?;
-        }
-    }
 }

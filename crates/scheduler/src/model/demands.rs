@@ -380,7 +380,7 @@ mod tests {
             term.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
         };
-        assert!(demands(anti(json!({}))).refusals().is_empty());
+        assert!(demands(anti(json!({}))).refusals(9).is_empty());
         for spec in [
             anti(json!({"topologyKey": "zone"})),
             anti(json!({"namespaceSelector": {}})),
@@ -392,7 +392,7 @@ mod tests {
             json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]}}}),
             json!({"containers": [{"resources": {"requests": {"cpu": "many"}}}]}),
         ] {
-            assert_eq!(demands(spec.clone()).refusals().len(), 1, "{spec}");
+            assert_eq!(demands(spec.clone()).refusals(9).len(), 1, "{spec}");
         }
     }
 

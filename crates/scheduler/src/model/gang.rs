@@ -1,20 +1,19 @@
 //! PodGangs: from the API object to what the scheduler needs of it, its stored plan included.
 //!
-//! Owns the translation of packing constraints and the form in which a plan is stored on its gang
-//! ([`annotations::PLACEMENT_PLAN`]): pods by node, so that a scheduler that starts anew resumes what its predecessor
-//! began. Assumes that label keys in constraints were translated already. A plan that cannot be read is no plan.
+//! Owns the translation of packing constraints, and what a gang says of itself: its stored plan, its condition, whether it has
+//! been whole. Assumes that label keys in constraints were translated already.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use coppice_api::names::parsing::{parse_index, parse_replica_of_child};
 use coppice_api::names::{annotations, labels};
 use coppice_api::spread::Spread;
-use coppice_api::types::{GangTopologyConstraint, PodGang};
+use coppice_api::types::{GangTopologyConstraint, PodGang, PodGangPhase};
 use coppice_placement::{Pack, Reason};
 use coppice_runtime::cache::{Meta, ObjectKey};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+
+use super::StoredPlan;
 
 /// What is placed as one: a PodGang, or a pod that belongs to none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,8 +90,10 @@ pub struct GangRecord {
     pub spread: Option<(String, bool)>,
     /// The copy of a set that it belongs to.
     pub replica: Option<ReplicaKey>,
-    /// Where its pods were meant to go.
+    /// Where its pods were meant to go; empty when there is no plan.
     pub plan: StoredPlan,
+    /// Its status says that its floors have nodes: nothing of it is released.
+    pub was_whole: bool,
     /// What it says of its placement.
     pub standing: Option<Standing>,
 }
@@ -137,10 +138,23 @@ impl GangRecord {
                 .map(|spread| (spread.over.to_owned(), spread.required)),
             replica: replica(gang, &meta.key),
             plan: plan.unwrap_or_default(),
+            was_whole: was_whole(gang),
             standing: standing(gang),
             meta,
         })
     }
+}
+
+/// Whether its status says that every floor has nodes, in whichever way: our condition, or the operator's phase and
+/// conditions.
+fn was_whole(gang: &PodGang) -> bool {
+    gang.status.as_ref().is_some_and(|status| {
+        let holds = status
+            .conditions
+            .iter()
+            .any(|condition| [PLACED, "Scheduled", "Ready"].contains(&&*condition.type_) && condition.status == "True");
+        holds || matches!(status.phase, PodGangPhase::Starting | PodGangPhase::Running)
+    })
 }
 
 fn standing(gang: &PodGang) -> Option<Standing> {
@@ -173,38 +187,6 @@ fn replica(gang: &PodGang, key: &ObjectKey) -> Option<ReplicaKey> {
     Some((ObjectKey::new(key.namespace.clone(), set.as_str()), index))
 }
 
-/// A plan as it is stored: names of pods by node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredPlan {
-    /// Names of pods by name of the node.
-    pub nodes: BTreeMap<String, Vec<String>>,
-}
-
-impl StoredPlan {
-    /// A plan of pods and nodes.
-    pub fn new<'a>(bindings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut plan = Self::default();
-        for (pod, node) in bindings {
-            plan.nodes.entry(node.to_owned()).or_default().push(pod.to_owned());
-        }
-        plan.nodes.values_mut().for_each(|pods| pods.sort());
-        plan
-    }
-
-    /// The node that a pod was meant for.
-    #[must_use]
-    pub fn node_of(&self, pod: &str) -> Option<&str> {
-        let found = self.nodes.iter().find(|(_, pods)| pods.iter().any(|name| name == pod));
-        found.map(|(node, _)| node.as_str())
-    }
-
-    /// As it is written into the annotation.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        serde_json::to_string(self).expect("names are text")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,9 +194,7 @@ mod tests {
 
     #[test]
     fn a_gang_is_read_with_its_plan() {
-        let plan = StoredPlan::new([("a-1", "n1"), ("a-0", "n1"), ("b-0", "n2")]);
-        assert_eq!(plan.node_of("b-0"), Some("n2"));
-        assert_eq!(plan.node_of("c-0"), None);
+        let plan = StoredPlan::new([("u1", "n1"), ("u0", "n1"), ("u2", "n2")]);
         let gang: PodGang = serde_json::from_value(json!({
             "metadata": {"name": "x-0", "namespace": "n", "uid": "u", "resourceVersion": "3",
                 "labels": {"app.kubernetes.io/part-of": "x"},

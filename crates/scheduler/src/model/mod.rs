@@ -37,6 +37,7 @@ mod objects;
 mod question;
 mod running;
 mod spread;
+mod stored_plan;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -50,13 +51,14 @@ use coppice_placement::predicates::Node;
 use coppice_placement::shape::{PodDemands, ShapeId};
 use coppice_runtime::cache::ObjectKey;
 
-pub use gang::{GangId, GangRecord, GroupRecord, PLACED, ReplicaKey, Standing, StoredPlan};
+pub use gang::{GangId, GangRecord, GroupRecord, PLACED, ReplicaKey, Standing};
 pub use node::NodeProjection;
 pub(crate) use objects::levels as topology_levels;
 pub use objects::{ObjectError, Objects};
 pub use pod::{PodRecord, PodRecords};
 pub use question::Question;
 pub use running::Changes;
+pub use stored_plan::{StoredPlan, UnfinishedPlan};
 
 /// The cluster as the scheduler sees it. See the module for how to use it.
 #[derive(Debug, Clone)]
@@ -227,6 +229,17 @@ impl Model {
         let mentions = record.demands.keep_apart.iter().flat_map(|term| &term.selector);
         let before = self.mentioned.len();
         self.mentioned.extend(mentions.map(|expression| expression.key.clone()));
+        let known = self.pods.get(&key);
+        let was_ready = known.is_some_and(|old| old.meta.uid == record.meta.uid && old.has_been_ready);
+        let record = &if was_ready && !record.has_been_ready {
+            // Its status may not say so any more.
+            Arc::new(PodRecord {
+                has_been_ready: true,
+                ..(**record).clone()
+            })
+        } else {
+            record.clone()
+        };
         let old = self.pods.insert(key.clone(), record.clone());
         if let Some(old) = old {
             self.unlist(&old);

@@ -39,8 +39,10 @@ pub struct PodRecord {
     pub priority: i32,
     /// What it demands; equal demands are shared.
     pub demands: Arc<PodDemands>,
-    /// The message of its condition `PodScheduled` while that is false.
-    pub told: Option<Box<str>>,
+    /// It is Ready, or has been: such a pod is never released. In doubt it has been.
+    pub has_been_ready: bool,
+    /// The message of its condition `PodScheduled` while that is false: the reason that was reported to it.
+    pub reported_reason: Option<Box<str>>,
 }
 
 impl PodRecord {
@@ -114,19 +116,42 @@ struct Metadata {
 }
 
 #[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
 struct Status {
     phase: Option<String>,
+    start_time: Option<Timestamp>,
     #[serde(default)]
     conditions: Option<Vec<Condition>>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Condition {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
     status: String,
     message: Option<String>,
+    last_transition_time: Option<Timestamp>,
+}
+
+impl Status {
+    fn condition(&self, kind: &str) -> Option<&Condition> {
+        let mut conditions = self.conditions.iter().flatten();
+        conditions.find(|condition| condition.kind == kind)
+    }
+
+    /// Whether the pod is Ready or has been. A kubelet reports `Ready` as false in the very status that has the start of the
+    /// pod, and the time of a condition changes only when the condition does; so one that has been false since the start
+    /// has never been true. Anything else counts as ready.
+    fn has_been_ready(&self) -> bool {
+        let Some(ready) = self.condition("Ready") else {
+            return false;
+        };
+        let since = ready.last_transition_time.zip(self.start_time);
+        let since_start = since.is_some_and(|(since, start)| since <= start);
+        ready.status != "False" || !since_start
+    }
 }
 
 impl Projection for PodRecords {
@@ -140,10 +165,10 @@ impl Projection for PodRecords {
         } else {
             demands::waiting(&spec)
         };
-        let told = status.conditions.into_iter().flatten().find_map(|condition| {
-            let unscheduled = condition.kind == "PodScheduled" && condition.status == "False";
-            unscheduled.then(|| condition.message.unwrap_or_default().into_boxed_str())
-        });
+        let unscheduled = status
+            .condition("PodScheduled")
+            .filter(|condition| condition.status == "False");
+        let reported_reason = unscheduled.map(|condition| condition.message.clone().unwrap_or_default().into());
         Ok(PodRecord {
             labels: metadata.labels.map(|wire| labels(&wire, names)).unwrap_or_default(),
             scheduler: names.intern(spec.scheduler_name.as_deref().unwrap_or_default()),
@@ -154,7 +179,8 @@ impl Projection for PodRecords {
             created: metadata.creation_timestamp,
             priority: spec.priority.unwrap_or(0),
             demands: self.share(demands),
-            told,
+            has_been_ready: status.has_been_ready(),
+            reported_reason,
             meta: meta.clone(),
         })
     }
@@ -184,9 +210,37 @@ mod tests {
         let second = project(&records, &pod("b", None));
         assert!(Arc::ptr_eq(&first.demands, &second.demands));
         assert_eq!(first.gang(), Some(ObjectKey::new("n", "g")));
-        assert_eq!(first.told.as_deref(), Some("no room"));
+        assert_eq!(first.reported_reason.as_deref(), Some("no room"));
         assert!(first.gated && first.counts() && !first.takes_room());
         let bound = project(&records, &pod("c", Some("n1")));
         assert!(bound.takes_room() && bound.demands.node.selector.is_empty());
+    }
+
+    #[test]
+    fn a_pod_has_been_ready_unless_it_was_never_since_its_start() {
+        let was_ready = |status: serde_json::Value| {
+            let object = json!({"metadata": {"name": "a", "namespace": "n", "uid": "a", "resourceVersion": "1"},
+                "spec": {"nodeName": "n1"}, "status": status});
+            project(&PodRecords::default(), &object).has_been_ready
+        };
+        let condition = |kind: &str, status: &str, second: u32| json!({"type": kind, "status": status, "lastTransitionTime": format!("2026-01-01T00:00:{second:02}Z")});
+        let started = "2026-01-01T00:00:05Z";
+        let status = |conditions: &[serde_json::Value]| json!({"startTime": started, "conditions": conditions});
+        assert!(!was_ready(json!({})), "no kubelet has reported it");
+        assert!(was_ready(status(&[condition("Ready", "True", 9)])));
+        assert!(was_ready(status(&[condition("Ready", "Unknown", 5)])));
+        assert!(!was_ready(status(&[condition("Ready", "False", 5)])));
+        assert!(
+            was_ready(status(&[condition("Ready", "False", 6)])),
+            "it changed after the start"
+        );
+        assert!(
+            was_ready(json!({"conditions": [condition("Ready", "False", 5)]})),
+            "in doubt"
+        );
+        assert!(
+            was_ready(json!({"conditions": [{"type": "Ready", "status": "False"}]})),
+            "in doubt"
+        );
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! A gang that has no pod on a node is asked about as a whole: all floors or nothing. One that has, because it lost a
 //! pod, was scaled, or was interrupted, is completed: its floors are cut to the pods there are, and nothing holds it
-//! back, since waiting would not make it any more whole.
+//! back, since waiting would not make it any more whole. A group of it that has no pod on a node keeps its floor: its pods are
+//! asked about once all of that floor exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use coppice_api::names::parsing::parse_index;
 use coppice_placement::shape::ShapeId;
 use coppice_placement::topology::DomainPath;
 use coppice_placement::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Reason, ReasonCode};
-use coppice_runtime::cache::{Meta, ObjectKey};
+use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
 
 use super::{GangId, GangRecord, Model, PodRecord};
@@ -31,6 +32,8 @@ pub struct Question {
     pub scheduled: BTreeSet<String>,
     /// Why it cannot be asked about yet, if so.
     pub obstacle: Option<Reason>,
+    /// Why a group of a gang that has begun is left out: none of its pods has a node, and not all of its floor exist.
+    pub incomplete: Option<Reason>,
     /// Some of its pods have nodes.
     pub begun: bool,
     /// The creation of its oldest waiting pod.
@@ -79,6 +82,7 @@ impl Model {
             },
             scheduled: BTreeSet::new(),
             obstacle: None,
+            incomplete: None,
             begun: false,
             since: since.unwrap_or(Timestamp::UNIX_EPOCH),
             pods: records.iter().map(name).collect(),
@@ -108,7 +112,7 @@ impl Model {
     }
 
     fn fill(&mut self, question: &mut Question, record: &GangRecord, waiting: &[Arc<PodRecord>]) {
-        let members = self.members_of(record);
+        let mut members = self.members_of(record);
         if let Some(stray) = waiting.iter().find(|pod| group_of(record, pod).is_none()) {
             let message = format!("{} is in no group of PodGang {}", stray.meta.key, record.meta.key);
             question.obstacle = Some(Reason::new(ReasonCode::WaitingForPods, message));
@@ -118,11 +122,26 @@ impl Model {
         question.gang.topology = self.topology(record);
         question.gang.pack = record.pack.clone();
         let mut positions: Vec<Vec<usize>> = Vec::new();
-        for (group, members) in record.groups.iter().zip(&members) {
+        for (group, members) in record.groups.iter().zip(&mut members) {
+            let there = count(members.placed.len() + members.waiting.len());
             let floor = if question.begun {
-                group.floor.min(count(members.placed.len() + members.waiting.len()))
+                group.floor.min(there)
             } else {
                 group.floor
+            };
+            let floor = if floor < group.floor && members.placed.is_empty() {
+                // Nothing of it runs: it is placed as a whole once all of it is there, and does not hold the others up.
+                if there > 0 {
+                    let message = format!(
+                        "{}: {there} of {} pods exist and are free of gates",
+                        group.name, group.floor
+                    );
+                    question.incomplete = Some(Reason::new(ReasonCode::WaitingForPods, message));
+                }
+                members.held.append(&mut members.waiting);
+                0
+            } else {
+                floor
             };
             positions.push(self.add_group(&mut question.gang, &group.name, floor, &group.pack, members));
         }
@@ -367,18 +386,6 @@ impl Model {
             group.placed.sort_by_key(|(pod, _)| (pod.created, pod.meta.key.clone()));
         }
         groups
-    }
-
-    /// The pods of a gang that have nodes.
-    #[must_use]
-    pub fn placed_pods(&self, gang: &ObjectKey) -> Vec<Meta> {
-        let members = self
-            .gangs
-            .get(gang)
-            .map(|record| self.members_of(record))
-            .unwrap_or_default();
-        let placed = members.iter().flat_map(|group| &group.placed);
-        placed.map(|(pod, _)| pod.meta.clone()).collect()
     }
 }
 

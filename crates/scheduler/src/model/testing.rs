@@ -61,6 +61,9 @@ pub(crate) struct PodSketch {
     pub(crate) finished: bool,
     pub(crate) apart: bool,
     pub(crate) foreign: bool,
+    pub(crate) ready: bool,
+    /// It was ready once, and its status shows it.
+    pub(crate) was_ready: bool,
 }
 
 impl PodSketch {
@@ -77,6 +80,8 @@ impl PodSketch {
             finished: false,
             apart: false,
             foreign: false,
+            ready: false,
+            was_ready: false,
         }
     }
 
@@ -96,6 +101,13 @@ impl PodSketch {
         }
         let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}]}});
+        let ready = |status: &str, second: u32| json!([{"type": "Ready", "status": status, "lastTransitionTime": format!("2026-01-01T00:00:0{second}Z")}]);
+        let conditions = match (self.ready, self.was_ready, &self.node) {
+            (true, ..) => ready("True", 1),
+            (false, true, _) => ready("False", 2),
+            (false, false, Some(_)) => ready("False", 0),
+            (false, false, None) => Value::Null,
+        };
         let mut object = json!({
             "metadata": {"name": self.name, "namespace": "n", "uid": format!("{}-{}", self.name, self.uid), "resourceVersion": "1",
                 "labels": labels, "deletionTimestamp": self.deleting.then_some("2026-01-01T00:00:00Z")},
@@ -103,7 +115,8 @@ impl PodSketch {
                 "schedulingGates": if self.gated { json!([{"name": "g"}]) } else { Value::Null },
                 "affinity": if self.apart { apart } else { Value::Null },
                 "containers": [{"resources": {"requests": {"cpu": self.cpu.to_string()}}}]},
-            "status": {"phase": if self.finished { "Succeeded" } else { "Pending" }},
+            "status": {"phase": if self.finished { "Succeeded" } else { "Pending" }, "conditions": conditions,
+                "startTime": self.node.is_some().then_some("2026-01-01T00:00:00Z")},
         });
         for (field, value) in fields.as_object().into_iter().flatten() {
             object["spec"][field] = value.clone();

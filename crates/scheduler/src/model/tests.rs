@@ -93,6 +93,8 @@ fn pod_step() -> impl Strategy<Value = Step> {
             finished: finished == 0,
             apart: apart == 0,
             foreign: foreign == 0,
+            ready: false,
+            was_ready: false,
         })
     })
 }

@@ -1,0 +1,83 @@
+//! Why gangs wait, as their pods and they themselves say it.
+//!
+//! Owns what was reported last, the length of messages, and their rate: a reason of the same code is repeated with other words
+//! at most once in [`Settings::retell`](super::Settings::retell).
+
+use coppice_placement::{Reason, ReasonCode};
+use coppice_runtime::cache::Meta;
+use jiff::Timestamp;
+
+use super::{Engine, Report, Round, wake};
+use crate::model::GangId;
+
+/// The longest message.
+pub const LONGEST_MESSAGE: usize = 400;
+
+impl Engine {
+    /// Reports to waiting pods and their gangs what their conditions do not say yet; not more often than `retell`.
+    pub(super) fn report(&mut self, round: &mut Round) {
+        for (gang, (reason, whole)) in std::mem::take(&mut round.reasons) {
+            let reason = Reason::new(reason.code, bounded(&reason.message));
+            if let Some(due) = self.arriving(&gang, &reason, round.now) {
+                wake(&mut round.decision, due);
+                continue;
+            }
+            let text = reason_text(&reason);
+            let uninformed: Vec<Meta> = self
+                .model
+                .waiting_pods(&gang)
+                .filter(|pod| pod.reported_reason.as_deref() != Some(text.as_str()))
+                .map(|pod| pod.meta.clone())
+                .collect();
+            if uninformed.is_empty() && !(whole && self.is_outdated(&gang, &reason)) {
+                continue;
+            }
+            if let Some((code, at)) = self.reported.get(&gang) {
+                let due = at.saturating_add(self.settings.retell).unwrap_or(*at);
+                let first_report = uninformed.iter().any(|pod| {
+                    self.model
+                        .pod(&pod.key)
+                        .is_some_and(|pod| pod.reported_reason.is_none())
+                });
+                if *code == reason.code && due > round.now && !first_report {
+                    wake(&mut round.decision, due);
+                    continue;
+                }
+            }
+            self.reported.insert(gang.clone(), (reason.code, round.now));
+            round.decision.reports.push(Report {
+                gang,
+                reason,
+                pods: uninformed,
+                whole,
+            });
+        }
+    }
+
+    /// Until when the pods of a gang may still be on their way; nothing when it is time to report that some are missing.
+    fn arriving(&self, gang: &GangId, reason: &Reason, now: Timestamp) -> Option<Timestamp> {
+        if reason.code != ReasonCode::WaitingForPods || self.reported.contains_key(gang) {
+            return None;
+        }
+        let oldest = self.model.waiting_pods(gang).map(|pod| pod.created).min()??;
+        let due = oldest.saturating_add(self.settings.arrival).ok()?;
+        Some(due).filter(|due| *due > now)
+    }
+}
+
+/// The message of a pod's condition for a reason.
+#[must_use]
+pub fn reason_text(reason: &Reason) -> String {
+    format!("{}: {}", reason.code.as_str(), reason.message)
+}
+
+pub(super) fn bounded(message: &str) -> String {
+    if message.len() <= LONGEST_MESSAGE {
+        return message.to_owned();
+    }
+    let end = (0..LONGEST_MESSAGE - 3)
+        .rev()
+        .find(|at| message.is_char_boundary(*at))
+        .unwrap_or(0);
+    format!("{}...", &message[..end])
+}
