@@ -180,12 +180,16 @@ impl Elector {
     /// Stands for election until `stop` is cancelled, then releases the lease. Cancel `stop` only after the writers
     /// have ended: the lease is given away at once.
     pub async fn run(mut self, stop: CancellationToken) {
-        while let Some(()) = stop.run_until_cancelled(self.round()).await {}
+        while !stop.is_cancelled() {
+            // A request that is under way is heard out although we stop: a lease that it acquires must be released.
+            let wake = self.round().await;
+            stop.run_until_cancelled(tokio::time::sleep_until(wake)).await;
+        }
         self.release().await;
     }
 
-    /// One try and the wait after it.
-    async fn round(&mut self) {
+    /// One try; returns when the next one is due.
+    async fn round(&mut self) -> Instant {
         // A request that hangs must not keep us from noticing that the fence has lapsed.
         let patience = self.options.retry_period;
         let tried = match tokio::time::timeout(patience, self.attempt()).await {
@@ -217,7 +221,7 @@ impl Elector {
         }
         // Also awake when the fence lapses, to tell that the leadership is lost.
         let lapse = self.leadership.fence().map_or(wake, |fence| fence.until);
-        tokio::time::sleep_until(wake.min(lapse)).await;
+        wake.min(lapse)
     }
 
     async fn attempt(&mut self) -> Result<Tried, String> {

@@ -184,6 +184,23 @@ async fn a_lost_answer_is_sorted_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_acquired_while_stopping_is_released() {
+    let store = Store::default();
+    let one = candidate(&store, "one", 0, |call| match call.number {
+        // The creation has its effect at once; its answer takes a while.
+        2 => Fault::DelayBody(Duration::from_secs(1)),
+        _ => Fault::Pass,
+    });
+    while holder(&store) != "one" {
+        tokio::task::yield_now().await;
+    }
+    one.stop.cancel();
+    one.task.await.unwrap();
+    assert_eq!(holder(&store), "");
+    assert!(store.get(PATH).is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn never_two_that_may_write_under_any_faults() {
     for seed in 0..8 {
         let store = Store::default();

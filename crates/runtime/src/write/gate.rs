@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 
 #[derive(Debug, Default)]
 struct State {
-    free: usize,
+    size: usize,
+    inside: usize,
     waiting: BTreeMap<(u8, u64), oneshot::Sender<Pass>>,
     next: u64,
 }
@@ -21,7 +22,7 @@ pub struct Gate {
 /// The right to be inside; ends when dropped.
 #[derive(Debug)]
 pub struct Pass {
-    state: Arc<Mutex<State>>,
+    gate: Gate,
 }
 
 impl Gate {
@@ -30,7 +31,7 @@ impl Gate {
     pub fn new(size: usize) -> Self {
         Self {
             state: Arc::new(Mutex::new(State {
-                free: size.max(1),
+                size: size.max(1),
                 ..State::default()
             })),
         }
@@ -40,11 +41,9 @@ impl Gate {
     pub async fn enter(&self, rank: u8) -> Pass {
         let receiver = {
             let mut state = self.state.lock();
-            if state.free > 0 {
-                state.free -= 1;
-                return Pass {
-                    state: self.state.clone(),
-                };
+            if state.inside < state.size {
+                state.inside += 1;
+                return Pass { gate: self.clone() };
             }
             let (sender, receiver) = oneshot::channel();
             let place = (rank, state.next);
@@ -53,6 +52,18 @@ impl Gate {
             receiver
         };
         receiver.await.expect("a waiting sender is removed only to send")
+    }
+
+    /// Changes how many may be inside. Those that are stay.
+    pub fn resize(&self, size: usize) {
+        self.state.lock().size = size.max(1);
+        self.admit();
+    }
+
+    /// How many are inside.
+    #[must_use]
+    pub fn inside(&self) -> usize {
+        self.state.lock().inside
     }
 
     /// How many wait.
@@ -65,30 +76,34 @@ impl Gate {
             .filter(|sender| !sender.is_closed())
             .count()
     }
+
+    /// Lets in those whose turn it is.
+    fn admit(&self) {
+        loop {
+            let mut state = self.state.lock();
+            if state.inside >= state.size {
+                return;
+            }
+            let Some((_, sender)) = state.waiting.pop_first() else {
+                return;
+            };
+            // A future that was dropped is passed over.
+            if sender.is_closed() {
+                continue;
+            }
+            state.inside += 1;
+            // A pass takes the lock when it is dropped, so it must not be dropped while the lock is held.
+            drop(state);
+            // On a race with a receiver that is dropped now, the pass is dropped here and the turn goes on from there.
+            let _ = sender.send(Pass { gate: self.clone() });
+        }
+    }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let mut state = self.state.lock();
-        state.free += 1;
-        while state.free > 0 {
-            let Some((_, sender)) = state.waiting.pop_first() else {
-                return;
-            };
-            // Whoever gave up waiting is passed over. (A pass that is sent and never received comes back by its drop,
-            // which takes the lock, so it must not be dropped in here.)
-            if sender.is_closed() {
-                continue;
-            }
-            state.free -= 1;
-            let pass = Pass {
-                state: self.state.clone(),
-            };
-            drop(state);
-            // On a race with a receiver that is dropped now, the pass is dropped here and the turn goes on from there.
-            let _ = sender.send(pass);
-            return;
-        }
+        self.gate.state.lock().inside -= 1;
+        self.gate.admit();
     }
 }
 
@@ -123,6 +138,30 @@ mod tests {
             (log.0.as_slice(), log.2),
             (["a", "b", "e", "d", "f", "c"].as_slice(), 2)
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_larger_gate_lets_in_who_waits_and_a_smaller_one_lets_out_first() {
+        let gate = Gate::new(1);
+        let first = gate.enter(0).await;
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                let gate = gate.clone();
+                tokio::spawn(async move { gate.enter(0).await })
+            })
+            .collect();
+        while gate.waiting() < 3 {
+            tokio::task::yield_now().await;
+        }
+        gate.resize(3);
+        assert_eq!((gate.inside(), gate.waiting()), (3, 1));
+        gate.resize(1);
+        drop(first);
+        assert_eq!((gate.inside(), gate.waiting()), (2, 1), "two are inside, one may be");
+        for waiting in waiting {
+            drop(waiting.await.unwrap());
+        }
+        assert_eq!((gate.inside(), gate.waiting()), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]

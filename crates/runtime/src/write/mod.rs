@@ -1,7 +1,7 @@
 //! Writing to the API server: bounded, fenced, classified, and folded into the cache.
 //!
 //! Owns the last step before a write leaves: a place in the priority gate, then the leader's fence, then the time
-//! limit. The answer is folded into the [`Kind`] it belongs to before the caller sees it. Never retries, because only
+//! limit. How many writes are in flight follows how quickly the server answers (`congestion.rs`). The answer is folded into the [`Kind`] it belongs to before the caller sees it. Never retries, because only
 //! the planner knows whether the write is still wanted; errors say what may be done ([`WriteError`]).
 //!
 //! ```no_run
@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod congestion;
 mod error;
 mod gate;
 
@@ -31,9 +32,12 @@ use kube::{
     api::{DeleteParams, GetParams, Patch as WirePatch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::{DynamicObject, Request, Resource},
 };
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
+use tokio::time::Instant;
 
+use self::congestion::{Answer, CongestionWindow};
 pub use self::{
     error::{Cause, WriteError},
     gate::{Gate, Pass},
@@ -72,7 +76,7 @@ impl Default for Ranks {
 /// How a writer works.
 #[derive(Clone)]
 pub struct Options {
-    /// Writes in flight at most.
+    /// Writes in flight at most. There are fewer while the server is busy.
     pub concurrency: usize,
     /// How long to wait for an answer.
     pub timeout: Duration,
@@ -163,17 +167,23 @@ pub struct Writer {
     client: Client,
     leadership: Leadership,
     gate: Gate,
+    congestion: Arc<Mutex<CongestionWindow>>,
     options: Options,
 }
+
+/// Writes that may always be in flight, however busy the server is.
+const LEAST_CONCURRENCY: usize = 4;
 
 impl Writer {
     /// A writer that asks `leadership` before each write.
     #[must_use]
     pub fn new(client: Client, leadership: Leadership, options: Options) -> Self {
+        let congestion = CongestionWindow::new(LEAST_CONCURRENCY, options.concurrency);
         Self {
             client,
             leadership,
-            gate: Gate::new(options.concurrency),
+            gate: Gate::new(congestion.size()),
+            congestion: Arc::new(Mutex::new(congestion)),
             options,
         }
     }
@@ -380,7 +390,11 @@ impl Writer {
             let _pass = self.gate.enter(rank).await;
             // After the wait, not before it: the lease may have lapsed meanwhile.
             self.leadership.check()?;
-            self.ask(request).await.and_then(raw)
+            let (began, in_flight) = (Instant::now(), self.gate.inside());
+            let answer = self.ask(request).await.and_then(raw);
+            let class = (verb, kind.resource().plural.as_str());
+            self.adapt(class, began, in_flight, answer.as_ref().err());
+            answer
         };
         let result = result.await;
         let class = result.as_ref().map_or_else(WriteError::class, |_| "ok");
@@ -393,6 +407,35 @@ impl Writer {
             .with(&[("resource", resource), ("verb", verb), ("result", class)])
             .inc();
         result
+    }
+
+    /// Adapts the number of writes in flight to an answer.
+    fn adapt(&self, class: (&str, &str), began: Instant, in_flight: usize, error: Option<&WriteError>) {
+        let now = Instant::now();
+        let mut congestion = self.congestion.lock();
+        let before = congestion.size();
+        let answer = Answer {
+            class,
+            took: now.saturating_duration_since(began),
+            in_flight,
+            refused: error.is_some_and(|error| {
+                matches!(
+                    error,
+                    WriteError::Throttled { .. } | WriteError::Unavailable(_) | WriteError::OutcomeUnknown(_)
+                )
+            }),
+        };
+        congestion.answered(answer, now);
+        let size = congestion.size();
+        drop(congestion);
+        if size != before {
+            self.gate.resize(size);
+            let limit = self.options.metrics.gauge(
+                "writes_in_flight_limit",
+                "Writes that may be in flight; fewer while the API server is busy",
+            );
+            limit.with(&[]).set(i64::try_from(size).unwrap_or(i64::MAX));
+        }
     }
 
     async fn ask(&self, request: HttpRequest<Vec<u8>>) -> Result<String, WriteError> {
