@@ -2,12 +2,13 @@
 //! says so and not after a time.
 
 use std::io::{Seek, SeekFrom};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 
+use crate::bystander::Bystander;
 use crate::content;
 use crate::floor::Floor;
 use crate::measured::{Measured, Phase, Usage};
@@ -66,6 +67,13 @@ impl<'a> Stage<'a> {
         Ok(length.map_or(0, |metadata| metadata.len()))
     }
 
+    /// Starts a bystander in a namespace beside one of a workload.
+    async fn bystander(&self, namespace: &str) -> anyhow::Result<Bystander> {
+        let beside = format!("{namespace}-bystander");
+        content::namespace(&self.plane.client, &beside).await?;
+        Bystander::start(&self.plane.kubeconfig, &beside).await
+    }
+
     /// Starts an operator in a cluster without a set.
     pub(crate) async fn begin(&'a self, namespace: &str) -> anyhow::Result<Life<'a>> {
         let operator = self.operator.start(self.plane).await?;
@@ -90,16 +98,21 @@ impl<'a> Stage<'a> {
         let pods = Pods::watch(client, namespace).await?;
         let directory = self.plane.directory.path();
         let mut floor = Floor::start(&self.plane.kubeconfig, directory, &bodies, self.concurrency).await?;
+        let bystander = self.bystander(namespace).await?;
         let offset = self.audit_length()?;
         let mut phase = Phase::begin("floor", Usage::read(self.plane, floor.process)?);
+        let began = SystemTime::now();
         pods.begin();
         floor.go().await?;
         floor.done().await?;
         phase.milestones.insert("all objects created", pods.elapsed());
         milestones(&pods, &mut phase, wanted, self.limit).await?;
+        let created = phase.milestones.get("pods created").copied().unwrap_or_default();
+        let bystander = bystander.end(began, created).await?;
         let log = self.audit_since(offset)?;
         let requests = log.map(|log| Requests::of_audit(&log, Who::Floor));
-        let measured = phase.end(self.plane, floor.process, &pods.times(), requests.as_ref())?;
+        let mut measured = phase.end(self.plane, floor.process, &pods.times(), requests.as_ref())?;
+        measured.bystander = Some(bystander);
         drop(floor);
         content::delete_all(client, namespace).await?;
         pods.until("pods gone", self.limit, |now, _| now.there == 0).await?;
@@ -151,9 +164,11 @@ impl Life<'_> {
     /// Applies the set and waits until it is available.
     pub(crate) async fn apply(&mut self, replicas: u32) -> anyhow::Result<Measured> {
         let stage = self.stage;
+        let bystander = stage.bystander(&self.namespace).await?;
         let before = self.before().await?;
         let mut phase = Phase::begin("apply", Usage::read(stage.plane, self.operator.process)?);
         let set = serde_json::from_value(stage.shape.set(&self.namespace, replicas))?;
+        let began = SystemTime::now();
         self.pods.begin();
         sets(&stage.plane.client, &self.namespace)
             .create(&PostParams::default(), &set)
@@ -162,7 +177,11 @@ impl Life<'_> {
         milestones(&self.pods, &mut phase, stage.pods(replicas), stage.limit).await?;
         until_set(&stage.plane.client, &self.namespace, Some(replicas), stage.limit).await?;
         phase.milestones.insert("available", self.pods.elapsed());
-        self.end(phase, before).await
+        let created = phase.milestones.get("pods created").copied().unwrap_or_default();
+        let bystander = bystander.end(began, created).await?;
+        let mut measured = self.end(phase, before).await?;
+        measured.bystander = Some(bystander);
+        Ok(measured)
     }
 
     /// Changes the number of replicas and waits until that many are available and the others are gone.

@@ -5,6 +5,7 @@
 //! Nothing here asserts a figure: a measurement that is bad is still a measurement. A milestone that is not reached ends
 //! the run.
 
+mod bystander;
 mod content;
 mod floor;
 mod life;
@@ -123,6 +124,9 @@ enum Command {
     /// The floor client as a process of its own
     #[command(hide = true)]
     Floor(floor::Task),
+    /// A client that shares the API server with a load, as a process of its own
+    #[command(hide = true)]
+    Bystander(bystander::Task),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -131,6 +135,7 @@ fn main() -> anyhow::Result<()> {
     match arguments.command.take() {
         Some(Command::Serve) => return coppice_bench::child::serve(),
         Some(Command::Floor(task)) => return runtime.block_on(floor::run(task)),
+        Some(Command::Bystander(task)) => return runtime.block_on(bystander::run(task)),
         None => {}
     }
     let choice = choice(&arguments)?;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::bystander::Bystanding;
 use crate::observe::Times;
 use crate::plane::Plane;
 use crate::requests::{Count, Requests};
@@ -38,6 +39,9 @@ pub(crate) struct Measured {
     pub(crate) writes: Option<u64>,
     /// Requests that were refused.
     pub(crate) refused: Option<u64>,
+    /// What another client of the API server met meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bystander: Option<Bystanding>,
     /// The machine's load average at the end.
     pub(crate) load_average: String,
 }
@@ -114,6 +118,7 @@ impl Phase {
             requests: requests.map(Requests::counts),
             writes: requests.map(Requests::writes),
             refused: requests.map(Requests::refused),
+            bystander: None,
             load_average: load_average(),
         })
     }

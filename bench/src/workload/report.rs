@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bystander::Bystanding;
 use crate::measured::{Measured, median, rounded};
 use crate::plane::Kind;
 use crate::shapes::Shape;
@@ -147,6 +148,20 @@ impl Workload {
             "",
             0,
         );
+        let waits = |part: fn(&Bystanding) -> f64| move |measured: &Measured| measured.bystander.as_ref().map(part);
+        for (name, part) in [
+            ("another client's create, without load", waits(|times| times.idle)),
+            ("another client's create", waits(|times| times.loaded)),
+            ("nine of ten of these within", waits(|times| times.loaded_p90)),
+        ] {
+            row(
+                name,
+                self.of(|round| part(&round.apply)),
+                self.of(|round| floor(round, &part)),
+                " ms",
+                1,
+            );
+        }
         let server = |measured: &Measured| Some(measured.api_server_cpu_seconds);
         row(
             "API server CPU",
