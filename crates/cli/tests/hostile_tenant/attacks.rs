@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Map, Value, json};
@@ -230,14 +230,35 @@ impl Attacker {
 
     /// Deletes its namespace with all that is in it, and waits until that is gone.
     pub(crate) async fn leave(self) {
-        let namespaces: Api<Namespace> = Api::all(self.client);
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let namespace = namespaces
             .delete(&self.namespace, &DeleteParams::default())
             .await
             .unwrap();
         let uid = namespace.left().unwrap().metadata.uid.unwrap();
         let gone = await_condition(namespaces, &self.namespace, conditions::is_deleted(&uid));
-        tokio::time::timeout(PATIENCE, gone).await.unwrap().unwrap();
+        if tokio::time::timeout(PATIENCE, gone).await.is_err() {
+            panic!("the namespace is still there, with {}", self.what_is_left().await.join("; "));
+        }
+    }
+
+    async fn what_is_left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for (group, version, kind) in [
+            ("", "v1", "Pod"),
+            ("grove.io", "v1alpha1", "PodCliqueSet"),
+            ("grove.io", "v1alpha1", "PodClique"),
+            ("grove.io", "v1alpha1", "PodCliqueScalingGroup"),
+            ("scheduler.grove.io", "v1alpha1", "PodGang"),
+        ] {
+            let resource = resource(group, version, kind);
+            let objects: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+            let found = objects.list(&ListParams::default()).await.unwrap().items;
+            if let Some(first) = found.first() {
+                left.push(format!("{} x {kind}, such as {:?}", found.len(), first.metadata));
+            }
+        }
+        left
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 /// What each program may have resident at most, at any time.
 const LARGEST_MEMORY: u64 = 256 << 20;
 /// Only to end a test that hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Programs {
     pub(crate) client: Client,
