@@ -1,13 +1,17 @@
 //! Reading request bodies: JSON and YAML into trees, exactly.
 //!
 //! Integers stay integers. A key that appears twice keeps its last value, as the real server does, and is reported,
-//! because strict field validation refuses it.
+//! because strict field validation refuses it. At most [`MOST_DUPLICATES`] are reported, as by the real server: a body
+//! can be full of them.
 
 use std::cell::RefCell;
 
 use coppice_schema::path::Path;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+
+/// How many duplicate keys of one body are reported.
+const MOST_DUPLICATES: usize = 100;
 
 /// A parsed body.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,7 +128,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         let mut members = Map::new();
         while let Some(name) = access.next_key::<String>()? {
             let path = self.path.field(&name);
-            if members.contains_key(&name) {
+            if members.contains_key(&name) && self.duplicates.borrow().len() < MOST_DUPLICATES {
                 let path = path.to_dotted();
                 let mut duplicates = self.duplicates.borrow_mut();
                 if !duplicates.contains(&path) {
@@ -156,6 +160,17 @@ mod tests {
         let parsed = parse_json(br#"{"a": [{"b": 1, "b": 2, "b": 3}], "c": 1, "c": 2}"#).unwrap();
         assert_eq!(parsed.duplicates, ["a[0].b", "c"]);
         assert_eq!(parsed.value, json!({"a": [{"b": 3}], "c": 2}));
+    }
+
+    #[test]
+    fn a_body_full_of_duplicate_keys_is_reported_in_part() {
+        let keys: Vec<String> = (0..1000)
+            .map(|number| format!("\"k{number}\": 1, \"k{number}\": 2"))
+            .collect();
+        let parsed = parse_json(format!("{{{}}}", keys.join(", ")).as_bytes()).unwrap();
+        assert_eq!(parsed.duplicates.len(), MOST_DUPLICATES);
+        assert_eq!(parsed.value.as_object().unwrap().len(), 1000);
+        assert_eq!(parsed.value["k999"], 2);
     }
 
     #[test]

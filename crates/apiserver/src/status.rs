@@ -206,6 +206,20 @@ impl ApiError {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details()
     }
 
+    /// A JSON patch has too many operations.
+    pub fn too_many_operations(limit: usize, found: usize) -> Self {
+        let message = format!("The allowed maximum operations in a JSON patch is {limit}, got {found}");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    /// The copies of a JSON patch add too much.
+    pub fn copied_too_much(copied: usize, limit: usize) -> Self {
+        let message = format!(
+            "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {limit}"
+        );
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details()
+    }
+
     /// What a patch leaves cannot be read as an object of the kind.
     pub fn unreadable_patch(object: &str, problem: &str) -> Self {
         let nothing = About {

@@ -19,6 +19,7 @@ pub mod lease;
 pub mod metrics;
 pub mod queue;
 pub mod server;
+pub mod serving;
 pub mod supervise;
 pub mod write;
 

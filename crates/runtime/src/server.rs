@@ -1,7 +1,7 @@
 //! The small server for probes and metrics: `/healthz`, `/readyz`, `/metrics`.
 //!
-//! Owns the socket. Serves until it is cancelled, then lets running requests end. Never decides how the process is;
-//! [`crate::health::Health`] does.
+//! Owns the socket. Serves within [`Limits::probes`] until it is cancelled, then lets running requests end. Never decides
+//! how the process is; [`crate::health::Health`] does.
 //!
 //! ```
 //! use coppice_runtime::{health::Health, metrics::Metrics, server::Server};
@@ -22,9 +22,10 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+use crate::serving::{Limits, Options, serve};
 use crate::{health::Health, metrics::Metrics};
 
 /// A server that is bound and does not serve yet.
@@ -57,9 +58,14 @@ impl Server {
     /// # Errors
     /// When the socket fails.
     pub async fn run(self, health: Health, metrics: Metrics, stop: CancellationToken) -> io::Result<()> {
-        axum::serve(self.listener, router(health, metrics))
-            .with_graceful_shutdown(stop.cancelled_owned())
-            .await
+        let options = Options {
+            name: "probes",
+            limits: Limits::probes(),
+            metrics: metrics.clone(),
+        };
+        let plain = |stream: TcpStream| std::future::ready(Ok(stream));
+        serve(self.listener, options, plain, router(health, metrics), stop).await;
+        Ok(())
     }
 }
 

@@ -15,7 +15,7 @@ pub use transport::{AdmissionHandler, Review, ServiceResolver};
 
 pub(crate) use transport::Transport;
 
-use crate::rest::{Call, DeleteOptions};
+use crate::rest::{Call, DeleteOptions, carry_out};
 use crate::status::ApiError;
 
 use config::Webhook;
@@ -91,7 +91,7 @@ async fn mutate_with(
     };
     let Some(patch) = verdict.patch else { return Ok(false) };
     let before = object.clone();
-    json_patch::patch(object, &patch).map_err(|error| {
+    carry_out(object, &patch).map_err(|error| {
         ApiError::internal(format!(
             "failed calling webhook {:?}: the patch does not apply: {error}",
             webhook.name

@@ -114,7 +114,8 @@ impl Call {
         self.check_kind(&mut object)?;
         self.check_types(&mut object)
             .map_err(|problem| self.wrong_type(&problem))?;
-        self.drop_unknown(&mut object, &parsed.duplicates)
+        let duplicates: Vec<String> = parsed.duplicates.iter().map(duplicate).collect();
+        self.drop_unknown(&mut object, &duplicates)
             .map_err(|error| self.wrong_type(&error))?;
         Ok(object)
     }
@@ -165,10 +166,10 @@ impl Call {
         Ok(())
     }
 
-    /// Drops unknown fields, and complains about them and about duplicate ones.
-    pub(super) fn drop_unknown(&self, object: &mut Value, duplicates: &[String]) -> Result<(), String> {
+    /// Drops unknown fields, and complains about them and about what was wrong with the text.
+    pub(super) fn drop_unknown(&self, object: &mut Value, complaints: &[String]) -> Result<(), String> {
         let unknown = self.served.rules.prune(object);
-        self.complain(&unknown, duplicates)
+        self.complain(&unknown, complaints)
     }
 
     /// The first value that its field cannot hold, if any.
@@ -184,15 +185,17 @@ impl Call {
     pub(super) fn read_configuration(&self, parsed: Parsed) -> Result<Value, ApiError> {
         let mut object = parsed.value;
         self.check_kind(&mut object)?;
-        self.complain(&[], &parsed.duplicates)
+        let duplicates: Vec<String> = parsed.duplicates.iter().map(duplicate).collect();
+        self.complain(&[], &duplicates)
             .map_err(|error| self.wrong_type(&error))?;
         Ok(object)
     }
 
     /// Warns about unknown and duplicate fields, or refuses them, as the client asked.
-    fn complain(&self, unknown: &[String], duplicates: &[String]) -> Result<(), String> {
-        let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-        let complaints: Vec<String> = duplicates
+    fn complain(&self, unknown: &[String], complaints: &[String]) -> Result<(), String> {
+        let complaints: Vec<String> = complaints
+            .iter()
+            .cloned()
             .chain(unknown.iter().map(|path| format!("unknown field {path:?}")))
             .collect();
         match self.options.field_validation {
@@ -232,6 +235,11 @@ impl Call {
         }
         Ok(())
     }
+}
+
+/// What strict validation says about a key that appears more than once.
+pub(super) fn duplicate(path: &String) -> String {
+    format!("duplicate field {path:?}")
 }
 
 /// The beginning of a body, as parse errors quote it: text as it is, anything else in hexadecimal digits.

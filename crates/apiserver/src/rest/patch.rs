@@ -4,6 +4,7 @@ use coppice_schema::FieldError;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
+use super::body::duplicate;
 use super::json_patch_operations::carry_out;
 use super::{Call, Reply};
 use crate::codec::{self, Parsed};
@@ -36,38 +37,46 @@ impl Call {
             let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(ApiError::invalid(PATCH_OPTIONS, "", &[error]));
         }
-        let (language, duplicates) = self.read_patch()?;
-        let decide = |current: &Value| self.patched(&language, current, &duplicates);
+        let (language, complaints) = self.read_patch()?;
+        let decide = |current: &Value| self.patched(&language, current, &complaints);
         let outcome = self.modify(part, &decide, &Writer::update(self)).await?;
         self.show(StatusCode::OK, &outcome)
     }
 
+    /// The patch, and what strict validation says about its text.
     fn read_patch(&self) -> Result<(Language, Vec<String>), ApiError> {
         let broken = |error: String| ApiError::bad_request(format!("error decoding patch: {error}"));
         let parse = || codec::parse_json(&self.body).map_err(broken);
         match self.content_type() {
             "application/json-patch+json" => {
-                let patch = codec::parse_json(&self.body).map_err(broken)?.value;
-                let patch = serde_json::from_value(patch).map_err(|error| broken(error.to_string()))?;
-                Ok((Language::Json(patch), Vec::new()))
+                let Parsed { value, duplicates } = parse()?;
+                let patch = serde_json::from_value(value).map_err(|error| broken(error.to_string()))?;
+                let complaints = duplicates.iter().map(|path| format!("json patch {}", duplicate(path)));
+                Ok((Language::Json(patch), complaints.collect()))
             }
             "application/merge-patch+json" => {
                 let Parsed { value, duplicates } = parse()?;
-                Ok((Language::Merge(object_patch(value)?), duplicates))
+                Ok((
+                    Language::Merge(object_patch(value)?),
+                    duplicates.iter().map(duplicate).collect(),
+                ))
             }
             "application/strategic-merge-patch+json" if !self.served.custom => {
                 let Parsed { value, duplicates } = parse()?;
-                Ok((Language::Strategic(object_patch(value)?), duplicates))
+                Ok((
+                    Language::Strategic(object_patch(value)?),
+                    duplicates.iter().map(duplicate).collect(),
+                ))
             }
             "application/strategic-merge-patch+json" => Err(ApiError::unsupported_media_type(ACCEPTED_CUSTOM)),
             _ => Err(ApiError::unsupported_patch_type()),
         }
     }
 
-    fn patched(&self, language: &Language, current: &Value, duplicates: &[String]) -> Result<Value, ApiError> {
+    fn patched(&self, language: &Language, current: &Value, complaints: &[String]) -> Result<Value, ApiError> {
         let mut object = current.clone();
         match language {
-            Language::Json(patch) => carry_out(&mut object, patch).map_err(|_| ApiError::patch_refused())?,
+            Language::Json(patch) => carry_out(&mut object, patch)?,
             Language::Merge(patch) => json_patch::merge(&mut object, patch),
             Language::Strategic(patch) => {
                 object = self.served.rules.strategic_merge(object, patch)?;
@@ -83,7 +92,7 @@ impl Call {
             set_aside_same(&mut object, current)
         };
         let readable = self.check_types(&mut object);
-        if let Err(problem) = readable.and_then(|()| self.drop_unknown(&mut object, duplicates)) {
+        if let Err(problem) = readable.and_then(|()| self.drop_unknown(&mut object, complaints)) {
             return Err(ApiError::unreadable_patch(&object.to_string(), &problem));
         }
         members_mut(&mut object).extend(unchanged);

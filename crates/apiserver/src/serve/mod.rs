@@ -2,6 +2,7 @@
 
 mod certificates;
 mod door;
+mod idle;
 mod kubeconfig;
 mod slices;
 
@@ -17,6 +18,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +31,7 @@ use crate::auth::User;
 use crate::rest::ApiBody;
 use crate::server::{ApiServer, ApiService};
 use door::Door;
+use idle::{Counted, Requests};
 use slices::ShortSlices;
 
 /// Whether connections are encrypted.
@@ -189,12 +192,13 @@ async fn connection(stream: TcpStream, entrance: Option<Entrance>, service: ApiS
     let work = async {
         match entrance {
             None => http(stream, service).await,
-            Some(entrance) => match entrance.accept(stream).await {
-                Ok(stream) => {
+            Some(entrance) => match timeout(idle::HANDSHAKE, entrance.accept(stream)).await {
+                Ok(Ok(stream)) => {
                     let certified = entrance.certified(stream.get_ref().1);
                     http(ShortSlices(stream), Door::new(service, certified)).await;
                 }
-                Err(error) => tracing::debug!(%error, "TLS handshake failed"),
+                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+                Err(_) => tracing::debug!("TLS handshake took too long"),
             },
         }
     };
@@ -211,9 +215,22 @@ where
     S::Future: Send,
 {
     let builder = auto::Builder::new(TokioExecutor::new());
-    let result = builder
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
-        .await;
+    let requests = Requests::new();
+    let service = Counted {
+        inner: service,
+        requests: requests.clone(),
+    };
+    let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let mut serving = std::pin::pin!(serving);
+    let result = tokio::select! {
+        biased;
+        result = serving.as_mut() => result,
+        () = requests.idle() => {
+            // Tells HTTP/2 clients before the connection is closed.
+            serving.as_mut().graceful_shutdown();
+            timeout(idle::HANDSHAKE, serving).await.unwrap_or(Ok(()))
+        }
+    };
     if let Err(error) = result {
         tracing::debug!(error = %error, "connection ended");
     }

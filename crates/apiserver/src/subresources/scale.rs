@@ -42,7 +42,7 @@ pub(super) async fn patch(call: &Call) -> Result<Reply, ApiError> {
         if patch.is_array() {
             let patch: json_patch::Patch = serde_json::from_value(patch.clone())
                 .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-            carry_out(&mut scale, &patch).map_err(|_| ApiError::patch_refused())?;
+            carry_out(&mut scale, &patch)?;
         } else {
             json_patch::merge(&mut scale, &patch);
         }

@@ -1,14 +1,15 @@
 //! The webhook server: HTTPS on one port, reviews in, reviews out.
 //!
-//! Owns the socket, the limits of a request and of a connection, and the end of both. Certificates come from whoever
-//! keeps them and may change at any time; open connections are not disturbed by that. Health is served elsewhere, so that
-//! a busy webhook is never taken for a dead process. Never keeps a request beyond the time that an API server waits.
+//! Owns the socket, the routes and the size of a review. Anyone in the cluster's network can connect, so connections and
+//! requests have limits ([`coppice_runtime::serving`]), and reviews of more than [`LARGEST_REVIEW`] together are not
+//! evaluated at the same time: a review in memory is many times its text. Certificates may change at any time; open
+//! connections are not disturbed by that. Health is served elsewhere, so that a busy webhook is never taken for a dead
+//! process. Never keeps a request beyond the time that an API server waits.
 
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
@@ -16,30 +17,25 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::post};
 use coppice_runtime::metrics::Metrics;
+use coppice_runtime::serving::{Limits, Options, serve};
 use futures::FutureExt;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
 
 use super::{Admission, Endpoint};
 
 /// The largest review: two objects of the largest size that an API server takes, and what is around them.
 const LARGEST_REVIEW: usize = 8 << 20;
-/// How long a client may take for the TLS handshake, and for the head of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Connections at most. API servers keep a few open each.
-const CONNECTIONS: usize = 512;
 
 /// A server that is bound and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
+    limits: Limits,
 }
 
 impl Server {
@@ -50,7 +46,14 @@ impl Server {
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         Ok(Self {
             listener: TcpListener::bind(address).await?,
+            limits: Limits::webhooks(LARGEST_REVIEW),
         })
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn limited(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Where it listens.
@@ -71,79 +74,31 @@ impl Server {
     ) {
         let router = router(&admission, &metrics);
         let acceptor = TlsAcceptor::from(tls);
-        let connections = TaskTracker::new();
-        let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS));
-        loop {
-            let accept = async {
-                let place = places.clone().acquire_owned().await;
-                (place, self.listener.accept().await)
-            };
-            let (place, accepted) = tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                accepted = accept => accepted,
-            };
-            match accepted {
-                Ok((stream, _)) => {
-                    let serving = connection(stream, acceptor.clone(), router.clone(), stop.clone());
-                    connections.spawn(async move {
-                        serving.await;
-                        drop(place);
-                    });
-                }
-                Err(error) => {
-                    warn!(%error, "a connection could not be accepted");
-                    // Out of file descriptors, mostly: give others the time to close theirs.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            }
-        }
-        connections.close();
-        connections.wait().await;
-    }
-}
-
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, router: Router, stop: CancellationToken) {
-    let handshake = tokio::time::timeout(PATIENCE, acceptor.accept(stream));
-    let stream = tokio::select! {
-        biased;
-        () = stop.cancelled() => return,
-        stream = handshake => stream,
-    };
-    let stream = match stream {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
-        Err(_) => return debug!("TLS handshake took too long"),
-    };
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut serving = std::pin::pin!(serving);
-    let result = tokio::select! {
-        biased;
-        result = serving.as_mut() => result,
-        () = stop.cancelled() => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
-    };
-    if let Err(error) = result {
-        debug!(error = %error, "connection ended");
+        let options = Options {
+            name: "webhooks",
+            limits: self.limits,
+            metrics,
+        };
+        serve(self.listener, options, |stream| acceptor.accept(stream), router, stop).await;
     }
 }
 
 /// The routes, for tests and for processes that have a server already.
 pub fn router(admission: &Admission, metrics: &Metrics) -> Router {
     let reviews = metrics.counter("webhook_reviews", "Admission reviews by path and result");
+    let evaluated = Arc::new(Semaphore::new(LARGEST_REVIEW));
     let mut router = Router::new();
     for endpoint in Endpoint::ALL
         .into_iter()
         .filter(|endpoint| admission.answers(*endpoint))
     {
-        let (admission, reviews) = (admission.clone(), reviews.clone());
+        let (admission, reviews, evaluated) = (admission.clone(), reviews.clone(), evaluated.clone());
         let answer = move |body: Bytes| {
-            let (admission, reviews) = (admission.clone(), reviews.clone());
+            let (admission, reviews, evaluated) = (admission.clone(), reviews.clone(), evaluated.clone());
             async move {
+                let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
+                // Never closed; a review that is larger than all permits does not get this far.
+                let _permits = evaluated.acquire_many(size).await;
                 let (result, response) = answer(&admission, endpoint, &body).await;
                 reviews.with(&[("path", endpoint.path()), ("result", result)]).inc();
                 response
