@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tracing::{debug, error, warn};
 
 use crate::engine::{Bind, Commit, Confirmation, Eviction, Release, Report, message_of, reason_text};
-use crate::model::{GangId, PLACED, StoredPlan};
+use crate::model::{GangId, PLACED, Rejected, StoredPlan};
 use crate::world::World;
 
 /// How often a binding whose fate is not known is looked at.
@@ -247,15 +247,31 @@ impl Actions {
         false
     }
 
-    /// Reports that an action for a gang panicked.
-    pub(crate) fn panicked(&self, gang: Option<&GangId>, message: &str) {
+    /// Reports a panic while deciding about a gang or acting on it.
+    pub(crate) fn panicked(&self, gang: Option<&GangId>, doing: &str, message: &str) {
         let name = gang.map(GangId::to_string).unwrap_or_default();
         error!(
             gang = name,
-            message, "an action panicked; the gang is set aside for a while"
+            message, "the scheduler panicked while {doing} a gang, which is set aside for a while"
         );
         if let Some(target) = gang.and_then(|gang| self.reference(gang)) {
-            let message = format!("the scheduler panicked while acting on this gang and tries again later: {message}");
+            let message = format!("the scheduler panicked while {doing} this gang and tries again later: {message}");
+            self.recorder
+                .record(&target, EventKind::Warning, "InternalError", &message);
+        }
+    }
+
+    /// Reports an object that made the model panic.
+    pub(crate) fn rejected(&self, rejected: &Rejected) {
+        let Rejected { kind, key, message } = rejected;
+        error!(%key, kind, message, "the scheduler panicked while reading an object, which is left out until it changes");
+        let target = match *kind {
+            "Pod" => self.reference(&GangId::Pod(key.clone())),
+            "PodGang" => self.reference(&GangId::Gang(key.clone())),
+            _ => None,
+        };
+        if let Some(target) = target {
+            let message = format!("the scheduler panicked while reading this object and leaves it out: {message}");
             self.recorder
                 .record(&target, EventKind::Warning, "InternalError", &message);
         }

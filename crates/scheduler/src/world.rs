@@ -115,16 +115,17 @@ impl World {
             .map(|key| (key, self.nodes.get(&moment, key)))
             .partition(|(_, node)| node.is_some());
         model.remove_nodes(gone.iter().map(|(key, _)| &*key.name));
-        model.put_nodes(there.into_iter().filter_map(|(_, node)| Some((*node?).clone())));
+        let there = there.into_iter().filter_map(|(_, node)| Some((*node?).clone()));
+        model.take_in_nodes(there.collect());
         for key in &changed.gangs {
             match self.gangs.get(&moment, key).and_then(|gang| GangRecord::of(&gang)) {
-                Some(record) => model.put_gang(Arc::new(record)),
+                Some(record) => model.take_in_gang(Arc::new(record)),
                 None => model.remove_gang(key),
             }
         }
         for key in &changed.pods {
             match self.pods.get(&moment, key) {
-                Some(pod) => model.put_pod(&pod),
+                Some(pod) => model.take_in_pod(&pod),
                 None => model.remove_pod(key),
             }
         }

@@ -157,6 +157,10 @@ impl Engine {
     }
 
     pub(super) fn plan(&mut self, question: &Question) -> Outcome {
+        #[cfg(test)]
+        if let Some(fault) = self.before_plan.clone() {
+            fault(question, &mut self.model);
+        }
         let options = self.options(question);
         plan(self.model.state_mut(), &question.gang, &options)
     }

@@ -76,6 +76,15 @@ pub struct Report {
     pub whole: bool,
 }
 
+/// A gang that is set aside because deciding about it panicked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The gang.
+    pub gang: GangId,
+    /// The message of the panic.
+    pub message: String,
+}
+
 /// What to do now.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
@@ -89,6 +98,8 @@ pub struct Decision {
     pub reports: Vec<Report>,
     /// Gangs to call placed.
     pub confirmations: Vec<Confirmation>,
+    /// Gangs about which deciding panicked.
+    pub set_aside: Vec<SetAside>,
     /// When to decide again at the latest.
     pub wake: Option<Timestamp>,
 }

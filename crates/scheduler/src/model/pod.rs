@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::demands::{self, Spec};
+use crate::caught::decoded;
 
 /// A pod, as the scheduler sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,6 +159,12 @@ impl Projection for PodRecords {
     type View = PodRecord;
 
     fn project(&self, meta: &Meta, object: &RawValue, names: &Interner) -> Result<PodRecord, serde_json::Error> {
+        decoded(|| self.read(meta, object, names))
+    }
+}
+
+impl PodRecords {
+    fn read(&self, meta: &Meta, object: &RawValue, names: &Interner) -> Result<PodRecord, serde_json::Error> {
         let Wire { metadata, spec, status } = serde_json::from_str(object.get())?;
         let node = spec.node_name.as_deref().filter(|node| !node.is_empty());
         let demands = if node.is_some() {
