@@ -71,6 +71,8 @@ codes! {
     Scattered,
     /// The room is held by gangs that this one may not evict.
     Outranked,
+    /// The scheduler panicked while deciding about the gang; it is set aside and tried again later.
+    InternalError,
 }
 
 /// A code with its message.

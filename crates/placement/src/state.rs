@@ -73,6 +73,8 @@ pub struct ClusterState {
     pods: BTreeMap<String, Resident>,
     views: Vec<Viewed>,
     log: Vec<(NodeId, ShapeId, i32)>,
+    /// A change has begun and not ended.
+    torn: bool,
 }
 
 impl Default for ClusterState {
@@ -97,6 +99,7 @@ impl ClusterState {
             pods: BTreeMap::new(),
             views: Vec::new(),
             log: Vec::new(),
+            torn: false,
         };
         state.refill();
         state.set_topologies(topologies);
@@ -105,15 +108,24 @@ impl ClusterState {
 
     /// Replaces the topologies.
     pub fn set_topologies(&mut self, topologies: &[(String, Vec<String>)]) {
+        self.torn = true;
         let plain = (String::new(), Vec::new());
         self.views = std::iter::once(&plain)
             .chain(topologies)
             .map(|(name, keys)| self.viewed(name, keys))
             .collect();
+        self.torn = false;
+    }
+
+    /// Whether a change panicked half way: such a state must be built again.
+    #[must_use]
+    pub fn is_torn(&self) -> bool {
+        self.torn
     }
 
     /// Adds nodes, or replaces those of the same name; their pods stay.
     pub fn put_nodes(&mut self, nodes: impl IntoIterator<Item = Node>) {
+        self.torn = true;
         let mut changed = Vec::new();
         for node in nodes {
             let known = self.by_name.get(&node.name).copied();
@@ -130,10 +142,12 @@ impl ClusterState {
             }
         }
         self.rebuild();
+        self.torn = false;
     }
 
     /// Removes nodes; pods on them are forgotten with them.
     pub fn remove_nodes<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        self.torn = true;
         for name in names {
             let Some(id) = self.by_name.remove(name) else { continue };
             if let Some(old) = self.nodes[id.index()].take() {
@@ -145,6 +159,7 @@ impl ClusterState {
         }
         self.renew_columns();
         self.rebuild();
+        self.torn = false;
     }
 
     /// Counts what a node offers, or no longer does.
@@ -227,7 +242,10 @@ impl ClusterState {
 
     /// The same without a copy of the demands.
     pub fn shared_shape(&mut self, demands: &Arc<PodDemands>) -> ShapeId {
-        self.shapes.intern(demands, &self.columns)
+        self.torn = true;
+        let shape = self.shapes.intern(demands, &self.columns);
+        self.torn = false;
+        shape
     }
 
     /// The shapes that were interned since the state was made.
@@ -299,6 +317,7 @@ impl ClusterState {
     }
 
     fn change(&mut self, node: NodeId, shape: ShapeId, count: i32) {
+        self.torn = true;
         let at = node.index();
         let residents = &mut self.residents[at];
         match residents.binary_search_by_key(&shape, |(id, _)| *id) {
@@ -334,6 +353,7 @@ impl ClusterState {
                 *pods = pods.checked_add_signed(count).expect("no more pods leave than came");
             }
         }
+        self.torn = false;
     }
 
     fn viewed(&self, name: &str, keys: &[String]) -> Viewed {

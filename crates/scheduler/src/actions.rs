@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tracing::{debug, error, warn};
 
 use crate::engine::{Bind, Commit, Confirmation, Eviction, Release, Report, message_of, reason_text};
-use crate::model::{GangId, PLACED, StoredPlan};
+use crate::model::{GangId, PLACED, Rejected, StoredPlan};
 use crate::world::World;
 
 /// How often a binding whose fate is not known is looked at.
@@ -148,8 +148,40 @@ impl Actions {
         }
         let message = format!("evicted for {}, which has a higher priority", eviction.gang);
         let pods = eviction.victims.values().flatten();
-        let deletions = pods.map(|pod| self.delete(pod, DeleteOptions::default(), "Preempted", &message));
-        join_all(deletions).await;
+        let evictions = pods.map(|pod| async {
+            if eviction.protected.contains(&pod.key) {
+                self.evict_protected(pod, &message).await;
+            } else {
+                self.delete(pod, DeleteOptions::default(), "Preempted", &message).await;
+            }
+        });
+        join_all(evictions).await;
+    }
+
+    /// Evicts a pod that a disruption budget protects, if the API server agrees.
+    async fn evict_protected(&self, pod: &Meta, message: &str) {
+        let key = &pod.key;
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": &*key.name, "namespace": &*key.namespace},
+            "deleteOptions": {"preconditions": {"uid": &*pod.uid}},
+        });
+        let sent = self
+            .writer
+            .post_subresource(&self.world.pods, key, "eviction", &eviction);
+        match sent.await {
+            Ok(_) => {
+                self.recorder
+                    .record(&pod_reference(pod), EventKind::Normal, "Preempted", message);
+                // The answer is not the pod: whoever decides next must know that it is ending.
+                drop(self.writer.read(&self.world.pods, key).await);
+            }
+            Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {}
+            Err(error) => {
+                warn!(pod = %key, %error, "the pod was not evicted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
     }
 
     /// Deletes the pods of a gang that was bound in part.
@@ -247,15 +279,31 @@ impl Actions {
         false
     }
 
-    /// Reports that an action for a gang panicked.
-    pub(crate) fn panicked(&self, gang: Option<&GangId>, message: &str) {
+    /// Reports a panic while deciding about a gang or acting on it.
+    pub(crate) fn panicked(&self, gang: Option<&GangId>, doing: &str, message: &str) {
         let name = gang.map(GangId::to_string).unwrap_or_default();
         error!(
             gang = name,
-            message, "an action panicked; the gang is set aside for a while"
+            message, "the scheduler panicked while {doing} a gang, which is set aside for a while"
         );
         if let Some(target) = gang.and_then(|gang| self.reference(gang)) {
-            let message = format!("the scheduler panicked while acting on this gang and tries again later: {message}");
+            let message = format!("the scheduler panicked while {doing} this gang and tries again later: {message}");
+            self.recorder
+                .record(&target, EventKind::Warning, "InternalError", &message);
+        }
+    }
+
+    /// Reports an object that made the model panic.
+    pub(crate) fn rejected(&self, rejected: &Rejected) {
+        let Rejected { kind, key, message } = rejected;
+        error!(%key, kind, message, "the scheduler panicked while reading an object, which is left out until it changes");
+        let target = match *kind {
+            "Pod" => self.reference(&GangId::Pod(key.clone())),
+            "PodGang" => self.reference(&GangId::Gang(key.clone())),
+            _ => None,
+        };
+        if let Some(target) = target {
+            let message = format!("the scheduler panicked while reading this object and leaves it out: {message}");
             self.recorder
                 .record(&target, EventKind::Warning, "InternalError", &message);
         }

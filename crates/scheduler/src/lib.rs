@@ -9,6 +9,7 @@
 //! completes the stored plan; if that is impossible, the pods that were bound are deleted.
 
 mod actions;
+mod caught;
 pub mod engine;
 pub mod model;
 pub mod scheduler;

@@ -16,6 +16,8 @@ use coppice_runtime::write::{self, Writer};
 use coppice_runtime::{events, metrics};
 use futures::FutureExt;
 use kube::Client;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -105,8 +107,8 @@ impl Scheduler {
             metrics::SECONDS,
         );
         let panics = options.metrics.counter(
-            "scheduler_action_panics",
-            "Actions that panicked; their gangs are set aside for a while",
+            "scheduler_panics",
+            "Panics that were caught, by what panicked: an action, a decision (its gang is set aside for a while), or the intake of an object",
         );
         let work = Work {
             actions: Actions::new(world.clone(), writer, recorder, options.clock.clone()),
@@ -120,7 +122,9 @@ impl Scheduler {
             ends,
             idle: told,
             took: decisions.with(&[]),
-            panics: panics.with(&[]),
+            action_panics: panics.with(&[("in", "action")]),
+            decision_panics: panics.with(&[("in", "decision")]),
+            intake_panics: panics.with(&[("in", "intake")]),
         };
         group.spawn("decisions", work.run(group.stopping()));
         Self { group, idle }
@@ -168,8 +172,10 @@ struct Work {
     ended: mpsc::UnboundedSender<Ended>,
     ends: mpsc::UnboundedReceiver<Ended>,
     idle: watch::Sender<bool>,
-    took: prometheus_client::metrics::histogram::Histogram,
-    panics: prometheus_client::metrics::counter::Counter,
+    took: Histogram,
+    action_panics: Counter,
+    decision_panics: Counter,
+    intake_panics: Counter,
 }
 
 impl Work {
@@ -184,6 +190,10 @@ impl Work {
             let began = tokio::time::Instant::now();
             let now = self.clock.now();
             let decision = self.engine.decide(now);
+            for rejected in self.engine.model.take_rejected() {
+                self.intake_panics.inc();
+                self.actions.rejected(&rejected);
+            }
             self.took.observe(began.elapsed().as_secs_f64());
             wake = decision.wake.or(wake.filter(|at| *at > now));
             self.begin(decision);
@@ -226,6 +236,11 @@ impl Work {
     }
 
     fn begin(&mut self, decision: Decision) {
+        for aside in &decision.set_aside {
+            self.decision_panics.inc();
+            self.actions
+                .panicked(Some(&aside.gang), "deciding about", &aside.message);
+        }
         for commit in decision.commits {
             let pods = commit.bindings.iter().map(|bind| bind.pod.key.clone());
             let given_up = Ended {
@@ -283,14 +298,14 @@ impl Work {
         F: Future<Output = Ended> + Send + 'static,
     {
         self.under_way += 1;
-        let (actions, panics, ended) = (self.actions.clone(), self.panics.clone(), self.ended.clone());
+        let (actions, panics, ended) = (self.actions.clone(), self.action_panics.clone(), self.ended.clone());
         let action = AssertUnwindSafe(act(actions.clone())).catch_unwind();
         self.tasks.spawn(async move {
             let done = match action.await {
                 Ok(done) => done,
                 Err(panic) => {
                     panics.inc();
-                    actions.panicked(given_up.gang.as_ref(), panic_message(&*panic));
+                    actions.panicked(given_up.gang.as_ref(), "acting on", panic_message(&*panic));
                     tokio::time::sleep(PAUSE_AFTER_PANIC).await;
                     given_up
                 }

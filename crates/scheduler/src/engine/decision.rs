@@ -1,6 +1,6 @@
 //! What the engine decides: the types that the shell carries out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_placement::Reason;
 use coppice_runtime::cache::{Meta, ObjectKey};
@@ -41,6 +41,8 @@ pub struct Eviction {
     pub store: Option<StoredPlan>,
     /// The victims, by gang.
     pub victims: BTreeMap<String, Vec<Meta>>,
+    /// Those of them that a disruption budget protects.
+    pub protected: BTreeSet<ObjectKey>,
 }
 
 /// Pods of a gang that was bound in part and cannot be completed.
@@ -76,6 +78,15 @@ pub struct Report {
     pub whole: bool,
 }
 
+/// A gang that is set aside because deciding about it panicked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The gang.
+    pub gang: GangId,
+    /// The message of the panic.
+    pub message: String,
+}
+
 /// What to do now.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
@@ -89,6 +100,8 @@ pub struct Decision {
     pub reports: Vec<Report>,
     /// Gangs to call placed.
     pub confirmations: Vec<Confirmation>,
+    /// Gangs about which deciding panicked.
+    pub set_aside: Vec<SetAside>,
     /// When to decide again at the latest.
     pub wake: Option<Timestamp>,
 }

@@ -78,7 +78,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Half of the histories begin with a cluster that one gang fills, the others with nothing.
+/// Histories begin with nothing, with a cluster that one gang fills, or with a scheduler that died while it bound that gang.
 fn history() -> impl Strategy<Value = Vec<Event>> {
     let full = vec![
         Event::Node(0, 1),
@@ -86,7 +86,11 @@ fn history() -> impl Strategy<Value = Vec<Event>> {
         Event::Node(2, 1),
         Event::Gang(0, 2, 1, 0),
     ];
-    let beginning = prop_oneof![Just(Vec::new()), Just(full)];
+    let interrupted = (0..4_u8, any::<bool>()).prop_map({
+        let full = full.clone();
+        move |(writes, cordon)| [full.clone(), vec![Event::Crash(writes, cordon), Event::Wait]].concat()
+    });
+    let beginning = prop_oneof![Just(Vec::new()), Just(full), interrupted];
     let rest = proptest::collection::vec(event(), 1..40);
     (beginning, rest).prop_map(|(beginning, rest)| [beginning, rest].concat())
 }
@@ -216,6 +220,7 @@ impl Server {
         decision: &Decision,
         may: &mut dyn FnMut() -> bool,
     ) -> Result<BTreeSet<String>, TestCaseError> {
+        prop_assert!(decision.set_aside.is_empty(), "{:?}", decision.set_aside);
         self.a_pod_that_has_been_ready_is_never_released(decision)?;
         let mut lost = BTreeSet::new();
         for commit in &decision.commits {
@@ -364,7 +369,7 @@ fn run(events: &[Event]) -> Result<Counts, TestCaseError> {
 fn invariants_hold_through_random_histories() {
     let mut runner = TestRunner::new_with_rng(
         ProptestConfig {
-            cases: 300,
+            cases: 400,
             failure_persistence: None,
             ..ProptestConfig::default()
         },

@@ -15,11 +15,17 @@
 
 #[cfg(test)]
 mod arrival_tests;
+mod aside;
+#[cfg(test)]
+mod aside_tests;
 mod attempt;
 mod decision;
+mod disruptions;
 #[cfg(test)]
 mod history_tests;
 mod incumbency;
+#[cfg(test)]
+mod preemption_tests;
 #[cfg(test)]
 mod release_tests;
 mod report;
@@ -41,7 +47,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::model::{GangId, Model, Question};
 use round::{Refused, Room, Round};
 
-pub use decision::{Bind, Commit, Confirmation, Decision, Eviction, Release, Report};
+pub use decision::{Bind, Commit, Confirmation, Decision, Eviction, Release, Report, SetAside};
 pub use report::{LONGEST_MESSAGE, reason_text};
 pub(crate) use standing::message as message_of;
 
@@ -68,6 +74,8 @@ pub struct Settings {
     /// How old the oldest waiting pod of a gang is before it is reported that others are missing: pods of a gang are created
     /// one after another.
     pub arrival: SignedDuration,
+    /// How long a gang is set aside after deciding about it panicked; twice as long after each further panic.
+    pub set_back: SignedDuration,
 }
 
 impl Default for Settings {
@@ -83,6 +91,7 @@ impl Default for Settings {
             retell: SignedDuration::from_secs(5),
             // Creation is stored in whole seconds, so this is at least one.
             arrival: SignedDuration::from_secs(2),
+            set_back: SignedDuration::from_secs(10),
         }
     }
 }
@@ -100,7 +109,16 @@ pub struct Engine {
     reported: BTreeMap<GangId, (ReasonCode, Timestamp)>,
     confirmations: standing::PendingConfirmations,
     incumbency: incumbency::Incumbency,
+    spent: Vec<disruptions::Spent>,
+    aside: BTreeMap<GangId, aside::Aside>,
+    /// Called before a gang is planned.
+    #[cfg(test)]
+    before_plan: Option<BeforePlan>,
 }
+
+/// A fault that tests inject.
+#[cfg(test)]
+type BeforePlan = std::sync::Arc<dyn Fn(&Question, &mut Model) + Send + Sync>;
 
 impl Engine {
     /// An engine on an empty cluster.
@@ -115,6 +133,10 @@ impl Engine {
             reported: BTreeMap::new(),
             confirmations: standing::PendingConfirmations::default(),
             incumbency: incumbency::Incumbency::default(),
+            spent: Vec::new(),
+            aside: BTreeMap::new(),
+            #[cfg(test)]
+            before_plan: None,
         }
     }
 
@@ -138,6 +160,8 @@ impl Engine {
     pub fn decide(&mut self, now: Timestamp) -> Decision {
         let mut round = Round {
             now,
+            mark: self.model.state().mark(),
+            stale: false,
             commits: BTreeMap::new(),
             order: Vec::new(),
             gone: Vec::new(),
@@ -146,35 +170,47 @@ impl Engine {
             reasons: BTreeMap::new(),
             decision: Decision::default(),
         };
-        let mark = self.model.state().mark();
+        self.settle_disruptions();
         let held: Room = self.busy.values().flatten().cloned().collect();
         self.hold(held, &mut round);
-        let mut questions = self.questions();
-        for question in &mut questions {
-            // Where the other copies of its set are may have been decided in this very round.
-            if question.gang.spread.is_some()
-                && let Some(anew) = self.model.question(&question.id)
-            {
-                *question = anew;
-            }
-            self.floors(question, &mut round);
+        let questions = self.questions(&mut round);
+        for question in &questions {
+            self.guarded(&question.id, &mut round, |engine, round| {
+                // Where the other copies of its set are may have been decided in this very round.
+                if round.stale || question.gang.spread.is_some() {
+                    if let Some(question) = engine.model.question(&question.id) {
+                        engine.floors(&question, round);
+                    }
+                } else {
+                    engine.floors(question, round);
+                }
+            });
         }
         // Floors first, for everyone; what is left over is for extras.
-        questions.retain(|question| !self.is_evicting(&question.id));
-        for question in &questions {
-            self.extras(&question.id, &mut round);
+        for Question { id, .. } in &questions {
+            if !self.is_evicting(id) && !self.is_aside(id, &mut round) {
+                self.guarded(id, &mut round, |engine, round| engine.extras(id, round));
+            }
         }
-        self.model.state_mut().rollback(mark);
+        self.model.state_mut().rollback(round.mark);
         self.report(&mut round);
-        self.clean_up();
+        for gang in std::mem::take(&mut round.gone) {
+            self.model.note_change(gang);
+        }
+        self.begin(&mut round);
+        self.confirm(&mut round);
+        self.clean_up(now);
+        round.decision
+    }
+
+    /// Puts the decision together, and notes what is under way from now on.
+    fn begin(&mut self, round: &mut Round) {
         let Round {
-            mut commits,
+            commits,
             order,
-            mut decision,
-            gone,
+            decision,
             ..
         } = round;
-        gone.into_iter().for_each(|gang| self.model.note_change(gang));
         decision.commits = order.iter().filter_map(|gang| commits.remove(gang)).collect();
         for commit in &mut decision.commits {
             self.busy.insert(commit.gang.clone(), Vec::new());
@@ -199,19 +235,23 @@ impl Engine {
         for release in &decision.releases {
             self.busy.insert(release.gang.clone(), Vec::new());
         }
-        self.confirm(now, &mut decision);
-        decision
     }
 
     /// Everything that waits and has nothing under way, in the order of its turns.
-    fn questions(&mut self) -> Vec<Question> {
+    fn questions(&mut self, round: &mut Round) -> Vec<Question> {
         let ids: Vec<GangId> = self
             .model
             .waiting()
             .filter(|id| !self.busy.contains_key(*id))
             .cloned()
             .collect();
-        let mut questions: Vec<Question> = ids.iter().filter_map(|id| self.model.question(id)).collect();
+        let mut questions = Vec::with_capacity(ids.len());
+        for id in ids {
+            if !self.is_aside(&id, round) {
+                let asked = self.guarded(&id, round, |engine, _| engine.model.question(&id));
+                questions.extend(asked.flatten());
+            }
+        }
         questions.sort_by_cached_key(|question| {
             (
                 !question.begun,
@@ -261,14 +301,15 @@ impl Engine {
                 notes: Vec::new(),
             }
         });
+        commit.notes.extend(notes.iter().cloned());
+        commit.bindings.extend(binds.iter().cloned());
         for bind in &binds {
             self.model.assume(&bind.pod.key, &bind.node);
         }
-        commit.bindings.extend(binds);
-        commit.notes.extend(notes.iter().cloned());
     }
 
-    fn clean_up(&mut self) {
+    fn clean_up(&mut self, now: Timestamp) {
+        self.let_in_again(now);
         let waiting: BTreeSet<GangId> = self.model.waiting().cloned().collect();
         self.refused.retain(|gang, _| waiting.contains(gang));
         self.stuck.retain(|gang, _| waiting.contains(gang));

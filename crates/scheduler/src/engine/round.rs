@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use coppice_placement::Reason;
+use coppice_placement::state::Mark;
 use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
 
@@ -28,6 +29,10 @@ pub(super) struct Refused {
 /// One decision while it is made.
 pub(super) struct Round {
     pub(super) now: Timestamp,
+    /// The state before anything was held.
+    pub(super) mark: Mark,
+    /// The state was built again: what was asked before must be asked again.
+    pub(super) stale: bool,
     pub(super) commits: BTreeMap<GangId, Commit>,
     pub(super) order: Vec<GangId>,
     /// Gangs that lose pods in this decision.

@@ -10,7 +10,7 @@ use coppice_placement::{Outcome, Reason};
 use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
 
-use super::{Commit, Confirmation, Decision, Engine, reason_text, wake};
+use super::{Commit, Confirmation, Engine, Round, reason_text, wake};
 use crate::model::{GangId, Model};
 
 /// What was decided about gangs and is not in their status yet.
@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// Calls those gangs placed that are, and that do not say so.
-    pub(super) fn confirm(&mut self, now: Timestamp, decision: &mut Decision) {
+    pub(super) fn confirm(&mut self, round: &mut Round) {
         let unsaid: BTreeSet<ObjectKey> = self
             .model
             .unplaced()
@@ -69,23 +69,28 @@ impl Engine {
             if self.busy.contains_key(&id) {
                 continue;
             }
-            let Some(question) = self.model.placed(&key) else {
+            if self.is_aside(&id, round) {
+                continue;
+            }
+            let placed = self.guarded(&id, round, |engine, _| engine.model.placed(&key));
+            let Some(question) = placed.flatten() else {
                 continue;
             };
-            if let Some(again) = self.confirmations.failed.get(&key).filter(|again| **again > now) {
-                wake(decision, *again);
+            if let Some(again) = self.confirmations.failed.get(&key).filter(|again| **again > round.now) {
+                wake(&mut round.decision, *again);
                 continue;
             }
             let (message, score) = match self.confirmations.decided.get(&key) {
                 Some(decided) => decided.clone(),
                 // Somebody else bound them: how well is asked, not remembered.
-                None => match self.plan(&question) {
-                    Outcome::Placed(plan) => ("its pods are bound".to_owned(), plan.score),
-                    _ => ("its pods are bound".to_owned(), 0.0),
+                None => match self.guarded(&id, round, |engine, _| engine.plan(&question)) {
+                    Some(Outcome::Placed(plan)) => ("its pods are bound".to_owned(), plan.score),
+                    Some(_) => ("its pods are bound".to_owned(), 0.0),
+                    None => continue,
                 },
             };
             self.busy.insert(id, Vec::new());
-            decision.confirmations.push(Confirmation {
+            round.decision.confirmations.push(Confirmation {
                 gang: key,
                 message,
                 score,

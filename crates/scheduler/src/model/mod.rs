@@ -1,6 +1,6 @@
 //! Kubernetes objects as questions to the placement engine: the pure half of the scheduler.
 //!
-//! A [`Model`] holds nodes, pods, gangs, topologies and priorities, keeps the engine's [`ClusterState`] in step with them
+//! A [`Model`] holds nodes, pods, gangs, topologies and disruption budgets, keeps the engine's [`ClusterState`] in step with them
 //! object by object, and answers what to ask the engine about a gang ([`Model::question`]) and who could be evicted
 //! ([`Model::running`]). No client, no clock. The result does not depend on the order in which objects came; a property
 //! test compares it with a model built from scratch.
@@ -32,7 +32,9 @@ pub mod gang;
 pub mod node;
 pub mod pod;
 
+mod budgets;
 mod demands;
+mod intake;
 mod objects;
 mod question;
 mod running;
@@ -51,7 +53,9 @@ use coppice_placement::predicates::Node;
 use coppice_placement::shape::{PodDemands, ShapeId};
 use coppice_runtime::cache::ObjectKey;
 
+pub use budgets::BudgetRecord;
 pub use gang::{GangId, GangRecord, GroupRecord, PLACED, ReplicaKey, Standing};
+pub use intake::Rejected;
 pub use node::NodeProjection;
 pub(crate) use objects::levels as topology_levels;
 pub use objects::{ObjectError, Objects};
@@ -70,7 +74,7 @@ pub struct Model {
     pods: BTreeMap<ObjectKey, Arc<PodRecord>>,
     gangs: BTreeMap<ObjectKey, Arc<GangRecord>>,
     topologies: BTreeMap<String, Vec<String>>,
-    priorities: BTreeMap<String, i32>,
+    budgets: BTreeMap<ObjectKey, Arc<BudgetRecord>>,
     /// Nodes of pods that are being bound.
     assumed: BTreeMap<ObjectKey, Arc<str>>,
     /// Label keys that some anti-affinity looks at; others do not tell pods apart.
@@ -88,6 +92,12 @@ pub struct Model {
     unplaced: BTreeSet<ObjectKey>,
     changes: Changes,
     room: u64,
+    /// A change has begun and not ended.
+    torn: bool,
+    rejected: Vec<Rejected>,
+    /// Pods that make the model panic.
+    #[cfg(test)]
+    pub(crate) faulty: BTreeSet<ObjectKey>,
 }
 
 impl Model {
@@ -100,7 +110,7 @@ impl Model {
             pods: BTreeMap::new(),
             gangs: BTreeMap::new(),
             topologies: BTreeMap::new(),
-            priorities: BTreeMap::new(),
+            budgets: BTreeMap::new(),
             assumed: BTreeMap::new(),
             mentioned: BTreeSet::new(),
             by_node: BTreeMap::new(),
@@ -111,6 +121,10 @@ impl Model {
             unplaced: BTreeSet::new(),
             changes: Changes::default(),
             room: 0,
+            torn: false,
+            rejected: Vec::new(),
+            #[cfg(test)]
+            faulty: BTreeSet::new(),
         }
     }
 
@@ -130,6 +144,11 @@ impl Model {
     #[must_use]
     pub fn room(&self) -> u64 {
         self.room
+    }
+
+    /// Something happened beside the objects that may make room.
+    pub(crate) fn note_room(&mut self) {
+        self.room += 1;
     }
 
     /// What has pods of ours that could be placed now.
@@ -274,10 +293,12 @@ impl Model {
         let Some(record) = self.pods.get(key).filter(|record| record.node.is_none()).cloned() else {
             return;
         };
+        self.torn = true;
         self.unlist(&record);
         self.assumed.insert(key.clone(), node.into());
         self.list(&record);
         self.settle(key);
+        self.torn = false;
     }
 
     /// Gives the room of a pod back that was not bound after all.
@@ -292,6 +313,11 @@ impl Model {
         }
     }
 
+    /// The same in a model that is torn and will recover.
+    pub(crate) fn forget_after_recovery(&mut self, key: &ObjectKey) {
+        self.assumed.remove(key);
+    }
+
     /// Takes room for a pod tentatively, whether there is any or not; undone by rolling the state back.
     pub fn hold(&mut self, key: &ObjectKey, node: &str) {
         let pod = self.pods.get(key).cloned();
@@ -299,6 +325,15 @@ impl Model {
             let shape = self.shape(&pod);
             self.state.place(node, shape, 1);
         }
+    }
+
+    /// Whether a pod of the gang has a node, or is about to get it.
+    #[must_use]
+    pub fn has_begun(&self, gang: &GangId) -> bool {
+        let GangId::Gang(key) = gang else { return false };
+        let pods = self.members.get(key).into_iter().flatten();
+        let mut pods = pods.filter_map(|key| self.pods.get(key)).filter(|pod| pod.counts());
+        pods.any(|pod| self.node_of(pod).is_some())
     }
 
     /// Whether the pod is being bound.
@@ -346,27 +381,32 @@ impl Model {
         }
     }
 
-    /// Replaces the values of priority classes.
-    pub fn set_priorities(&mut self, priorities: BTreeMap<String, i32>) {
-        if priorities != self.priorities {
-            self.priorities = priorities;
-            self.changes = Changes::All;
-            self.room += 1;
-        }
-    }
-
     /// The same model built from its objects at once; it answers like this one unless there is a bug.
     #[must_use]
     pub fn rebuilt(&self) -> Self {
+        self.rebuilt_noting(&mut None)
+    }
+
+    /// The same; `current` is the pod that is being put in.
+    fn rebuilt_noting(&self, current: &mut Option<ObjectKey>) -> Self {
         let mut other = Self::new(self.ours.iter().cloned());
         // A key that was mentioned once stays: looking at one label too many harms nobody.
         other.mentioned.clone_from(&self.mentioned);
         other.set_topologies(self.topologies.clone());
-        other.set_priorities(self.priorities.clone());
+        other.budgets.clone_from(&self.budgets);
         other.put_nodes(self.nodes.values().cloned());
         self.gangs.values().for_each(|gang| other.put_gang(gang.clone()));
-        self.pods.values().for_each(|pod| other.put_pod(pod));
-        self.assumed.iter().for_each(|(key, node)| other.assume(key, node));
+        #[cfg(test)]
+        other.faulty.clone_from(&self.faulty);
+        for (key, pod) in &self.pods {
+            *current = Some(key.clone());
+            other.put_pod(pod);
+        }
+        for (key, node) in &self.assumed {
+            *current = Some(key.clone());
+            other.assume(key, node);
+        }
+        *current = None;
         other
     }
 
@@ -439,6 +479,8 @@ impl Model {
 
     /// Puts a pod into the engine's state where it takes room, and nowhere else.
     fn settle(&mut self, key: &ObjectKey) {
+        #[cfg(test)]
+        assert!(!self.faulty.contains(key), "{key} is faulty");
         let name = key.to_string();
         let pod = self.pods.get(key).cloned();
         let wanted = pod

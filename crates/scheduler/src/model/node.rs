@@ -11,6 +11,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
+use crate::caught::decoded;
+
 /// The projection of nodes to what the engine needs of them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodeProjection;
@@ -58,6 +60,12 @@ impl Projection for NodeProjection {
     type View = Node;
 
     fn project(&self, meta: &Meta, object: &RawValue, _names: &Interner) -> Result<Node, serde_json::Error> {
+        decoded(|| Self::read(meta, object))
+    }
+}
+
+impl NodeProjection {
+    fn read(meta: &Meta, object: &RawValue) -> Result<Node, serde_json::Error> {
         let Wire { metadata, spec, status } = serde_json::from_str(object.get())?;
         let ready = status
             .conditions

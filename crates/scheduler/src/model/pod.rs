@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::demands::{self, Spec};
+use crate::caught::decoded;
 
 /// A pod, as the scheduler sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct PodRecord {
     pub created: Option<Timestamp>,
     /// Its own priority.
     pub priority: i32,
+    /// Its preemption policy is `Never`.
+    pub never_preempts: bool,
     /// What it demands; equal demands are shared.
     pub demands: Arc<PodDemands>,
     /// It is Ready, or has been: such a pod is never released. In doubt it has been.
@@ -158,6 +161,12 @@ impl Projection for PodRecords {
     type View = PodRecord;
 
     fn project(&self, meta: &Meta, object: &RawValue, names: &Interner) -> Result<PodRecord, serde_json::Error> {
+        decoded(|| self.read(meta, object, names))
+    }
+}
+
+impl PodRecords {
+    fn read(&self, meta: &Meta, object: &RawValue, names: &Interner) -> Result<PodRecord, serde_json::Error> {
         let Wire { metadata, spec, status } = serde_json::from_str(object.get())?;
         let node = spec.node_name.as_deref().filter(|node| !node.is_empty());
         let demands = if node.is_some() {
@@ -178,6 +187,7 @@ impl Projection for PodRecords {
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             created: metadata.creation_timestamp,
             priority: spec.priority.unwrap_or(0),
+            never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
             demands: self.share(demands),
             has_been_ready: status.has_been_ready(),
             reported_reason,
