@@ -9,5 +9,6 @@ pub mod duration;
 pub mod names;
 pub mod quantity;
 pub mod revision;
+pub mod sizes;
 pub mod spread;
 pub mod types;

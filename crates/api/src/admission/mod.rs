@@ -38,6 +38,7 @@ mod ratchet;
 mod resource_sharing;
 mod scaling_groups;
 mod scheduler_backend;
+mod sizes;
 mod spread;
 mod startup_order;
 mod subject;

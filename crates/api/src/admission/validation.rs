@@ -7,7 +7,7 @@ use super::ratchet::new_findings;
 use super::subject::Subject;
 use super::{
     Context, Outcome, autoscaling, cliques, default_pod_clique_set, immutability, metadata, mnnvl, name_collisions,
-    pod_template, resource_sharing, scaling_groups, scheduler_backend, spread, startup_order, topology,
+    pod_template, resource_sharing, scaling_groups, scheduler_backend, sizes, spread, startup_order, topology,
     topology_changes,
 };
 
@@ -40,6 +40,7 @@ fn rules_of_one_object(subject: &Subject<'_>, context: &Context) -> Outcome {
     startup_order::check(subject, &mut found);
     resource_sharing::check(subject, &mut found);
     cliques::check(subject, &mut found);
+    sizes::check(subject, &mut found);
     autoscaling::check(subject, &mut found);
     pod_template::check(subject, &mut found);
     scaling_groups::check(subject, &mut found);

@@ -16,6 +16,7 @@ use super::parts::{DEFAULT, KUBERNETES_TYPE, REQUIRED, WITHOUT};
 const KEPT: &[&str] = &[
     "description",
     "maxLength",
+    "maximum",
     "minItems",
     "minLength",
     "minimum",

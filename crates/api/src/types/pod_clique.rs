@@ -39,7 +39,7 @@ pub struct PodCliqueSpec {
     pub pod_spec: PodSpec,
     /// The number of pods.
     #[serde(default)]
-    #[schemars(extend("x-required" = true))]
+    #[schemars(extend("x-required" = true, "maximum" = crate::sizes::MOST_PODS))]
     pub replicas: i32,
     /// How many pods must be there for the clique to count as available; the gang's minimum.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,7 +35,7 @@ fn one() -> i32 {
 pub struct PodCliqueScalingGroupSpec {
     /// The number of copies.
     #[serde(default = "one")]
-    #[schemars(extend("x-required" = true, "x-default" = 1))]
+    #[schemars(extend("x-required" = true, "x-default" = 1, "maximum" = crate::sizes::MOST_COPIES))]
     pub replicas: i32,
     /// How many copies must be there; they form the base gang.
     #[serde(default, skip_serializing_if = "Option::is_none")]

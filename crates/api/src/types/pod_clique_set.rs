@@ -35,7 +35,7 @@ use super::{
 pub struct PodCliqueSetSpec {
     /// The number of copies of the template.
     #[serde(default)]
-    #[schemars(extend("x-default" = 0))]
+    #[schemars(extend("x-default" = 0, "maximum" = crate::sizes::MOST_REPLICAS))]
     pub replicas: i32,
     /// How pods are replaced when the template changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,7 +177,7 @@ pub struct PodCliqueScalingGroupConfig {
     pub annotations: BTreeMap<String, String>,
     /// The number of copies at first; 1 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = 1))]
+    #[schemars(extend("x-default" = 1, "maximum" = crate::sizes::MOST_COPIES))]
     pub replicas: Option<i32>,
     /// How many copies must be there, and form the base gang; 1 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

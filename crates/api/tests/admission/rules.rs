@@ -104,6 +104,11 @@ const RULES: &[(&str, &str)] = &[
     ),
     ("replicas more than 0", "clique-replicas-negative"),
     (
+        "sizes are bounded, one by one and together",
+        "set-replicas-too-many clique-replicas-too-many group-replicas-too-many set-pods-too-many gang-pods-too-many \
+         startup-dependencies-too-many",
+    ),
+    (
         "minAvailable from 1 to replicas",
         "min-available-zero min-available-above-replicas update-replicas-below-min-available",
     ),
