@@ -126,7 +126,7 @@ impl<'a> Search<'a> {
     /// Whether no disruption budget is exceeded when the unit goes as well.
     fn is_allowed(&self, unit: &Unit) -> bool {
         let mut wanted: BTreeMap<&str, u32> = BTreeMap::new();
-        let stays = |pod: &&UnitPod| !self.lifted.get(&*pod.name).is_some_and(|units| *units > 0);
+        let stays = |pod: &&UnitPod| self.lifted.get(&*pod.name).is_none_or(|units| *units == 0);
         for pod in unit.pods.iter().filter(stays) {
             match pod.budgets.as_slice() {
                 [] => {}
