@@ -190,9 +190,9 @@ async fn every_task_of_the_scheduler_is_essential() {
         "scheduler: events",
         "scheduler: watch of clustertopologybindings",
         "scheduler: watch of nodes",
+        "scheduler: watch of poddisruptionbudgets",
         "scheduler: watch of podgangs",
         "scheduler: watch of pods",
-        "scheduler: watch of priorityclasses",
         "servers: probes and metrics on 127.0.0.1",
     ];
     every_task_is_essential(&client, "scheduler: decisions", &expected, run).await;

@@ -139,7 +139,7 @@ fn alone(at: usize, name: &str) -> Running {
             floor: 1,
             pods: vec![RunningPod {
                 name: name.to_owned(),
-                guarded: false,
+                budgets: Vec::new(),
             }],
         }],
     }

@@ -132,6 +132,8 @@ pub struct Gang {
     pub name: String,
     /// Its priority.
     pub priority: i32,
+    /// It waits rather than evict others, whatever its priority.
+    pub never_preempts: bool,
     /// The name of the topology its keys belong to; empty if it has no packing.
     pub topology: String,
     /// Its packing.

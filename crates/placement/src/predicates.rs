@@ -51,7 +51,9 @@ impl Expression {
         self.matches_value(labels.get(&self.key).map(String::as_str))
     }
 
-    fn matches_value(&self, value: Option<&str>) -> bool {
+    /// Whether the value of its key satisfies it.
+    #[must_use]
+    pub fn matches_value(&self, value: Option<&str>) -> bool {
         let number = |text: &str| text.parse::<i64>().ok();
         let listed = |text: &str| self.values.iter().any(|candidate| candidate == text);
         let bound = || self.values.first().and_then(|text| number(text));

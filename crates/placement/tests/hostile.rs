@@ -148,7 +148,10 @@ fn absurd_amounts_neither_wrap_nor_panic_and_are_given_back_exactly() {
                     floor: 50,
                     pods: (0..50)
                         .flat_map(|pod| [format!("p{pod}"), format!("q{pod}")])
-                        .map(|name| RunningPod { name, guarded: false })
+                        .map(|name| RunningPod {
+                            name,
+                            budgets: Vec::new(),
+                        })
                         .collect(),
                 }],
             };
@@ -339,7 +342,7 @@ fn random_absurdities_harm_nobody_else() {
             state.add_pod(&format!("r{pod}"), "b0-r0-h0", shape).unwrap();
             residents.push(RunningPod {
                 name: format!("r{pod}"),
-                guarded: false,
+                budgets: Vec::new(),
             });
         }
         let running = [Running {

@@ -13,20 +13,15 @@ use support::Random;
 use support::cluster::{HOST, RACK, cluster, demands, gang, group};
 use support::crowded::crowded;
 
-fn harm(running: &[Running], answer: &Preemption) -> (i32, usize, usize, usize) {
+fn harm(running: &[Running], answer: &Preemption) -> (i32, usize, usize) {
     let priority = |name: &str| running.iter().find(|gang| gang.name == name).unwrap().priority;
     let highest = answer.victims.iter().map(|victim| priority(&victim.gang)).max();
     let pods = answer.victims.iter().map(|victim| victim.pods.len()).sum();
-    (
-        highest.unwrap_or(i32::MIN),
-        answer.victims.len(),
-        pods,
-        answer.violations,
-    )
+    (highest.unwrap_or(i32::MIN), answer.victims.len(), pods)
 }
 
 /// The least harm of all domains of the outermost required level, each asked by itself.
-fn least(state: &mut ClusterState, gang: &Gang, running: &[Running]) -> Option<(i32, usize, usize, usize)> {
+fn least(state: &mut ClusterState, gang: &Gang, running: &[Running]) -> Option<(i32, usize, usize)> {
     let outer = gang
         .placement_group
         .as_ref()
@@ -131,7 +126,10 @@ fn pods_that_free_nothing_useful_are_left_alone() {
                 protected: false,
                 groups: vec![RunningGroup {
                     floor: 1,
-                    pods: vec![RunningPod { name, guarded: false }],
+                    pods: vec![RunningPod {
+                        name,
+                        budgets: Vec::new(),
+                    }],
                 }],
             });
         }
@@ -158,7 +156,10 @@ fn extras_go_youngest_first() {
     let pods = (0..3).map(|at| {
         let name = format!("old-{at}");
         state.add_pod(&name, &format!("b0-r0-h{at}"), eight).unwrap();
-        RunningPod { name, guarded: false }
+        RunningPod {
+            name,
+            budgets: Vec::new(),
+        }
     });
     let running = [Running {
         name: "old".into(),

@@ -17,7 +17,7 @@ fn run(state: &mut ClusterState, name: &str, priority: i32, floor: u32, nodes: &
         state.add_pod(&pod, node, eight).unwrap();
         RunningPod {
             name: pod,
-            guarded: false,
+            budgets: Vec::new(),
         }
     });
     Running {
@@ -143,25 +143,94 @@ fn the_domain_with_the_least_harm_is_chosen() {
 }
 
 #[test]
-fn protected_gangs_stay_and_budgets_are_respected_if_possible() {
+fn protected_gangs_stay_and_budgets_are_never_exceeded() {
     let mut state = cluster(1, 1, 3, 8);
     let mut fresh = run(&mut state, "fresh", 1, 1, &["b0-r0-h0"]);
     fresh.protected = true;
     let mut guarded = run(&mut state, "guarded", 1, 1, &["b0-r0-h1"]);
-    guarded.groups[0].pods[0].guarded = true;
+    guarded.groups[0].pods[0].budgets = vec!["budget".into()];
     let plain = run(&mut state, "plain", 1, 1, &["b0-r0-h2"]);
     let running = [fresh, guarded, plain];
     let one = wanted(&mut state, 9, 1, Pack::none());
     let answer = possible(preempt(&mut state, &one, &running, &Options::default()));
-    assert_eq!((names(&answer), answer.violations), (vec!["plain"], 0));
+    assert_eq!(names(&answer), ["plain"]);
     let two = wanted(&mut state, 9, 2, Pack::none());
-    let answer = possible(preempt(&mut state, &two, &running, &Options::default()));
-    assert_eq!((names(&answer), answer.violations), (vec!["guarded", "plain"], 1));
-    let three = wanted(&mut state, 9, 3, Pack::none());
     assert_eq!(
-        preempt(&mut state, &three, &running, &Options::default()),
+        preempt(&mut state, &two, &running, &Options::default()),
         Verdict::Impossible
     );
+    let answer = possible(preempt(&mut state, &two, &running, &allowing(1)));
+    assert_eq!(names(&answer), ["guarded", "plain"]);
+    let three = wanted(&mut state, 9, 3, Pack::none());
+    assert_eq!(preempt(&mut state, &three, &running, &allowing(9)), Verdict::Impossible);
+}
+
+fn allowing(pods: u32) -> Options {
+    Options {
+        disruptions: [("budget".into(), pods)].into(),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_budget_counts_all_victims_together() {
+    let mut state = cluster(1, 1, 3, 8);
+    let mut pair = run(&mut state, "pair", 1, 2, &["b0-r0-h0", "b0-r0-h1"]);
+    let mut lone = run(&mut state, "lone", 2, 1, &["b0-r0-h2"]);
+    for pod in pair.groups[0].pods.iter_mut().chain(&mut lone.groups[0].pods) {
+        pod.budgets = vec!["budget".into()];
+    }
+    let running = [pair, lone];
+    let (one, two) = (
+        wanted(&mut state, 9, 1, Pack::none()),
+        wanted(&mut state, 9, 2, Pack::none()),
+    );
+    let three = wanted(&mut state, 9, 3, Pack::none());
+    let mut victims = |gang: &Gang, allowed: u32| match preempt(&mut state, gang, &running, &allowing(allowed)) {
+        Verdict::Possible(answer) => names(&answer).join(" "),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(victims(&one, 0), "Impossible");
+    assert_eq!(victims(&one, 1), "lone", "the cheaper gang has two pods");
+    assert_eq!(victims(&one, 2), "pair");
+    assert_eq!(victims(&two, 1), "Impossible");
+    assert_eq!(victims(&three, 2), "Impossible");
+    assert_eq!(victims(&three, 3), "lone pair");
+}
+
+#[test]
+fn a_budget_used_up_by_those_that_do_not_help_is_not_the_end() {
+    let mut state = cluster(1, 2, 2, 8);
+    // The cheapest one is in a rack where the newcomer does not fit.
+    let mut useless = run(&mut state, "useless", 0, 1, &["b0-r0-h0"]);
+    let keeper = run(&mut state, "keeper", 9, 1, &["b0-r0-h1"]);
+    let mut needed = run(&mut state, "needed", 1, 1, &["b0-r1-h0"]);
+    useless.groups[0].pods[0].budgets = vec!["budget".into()];
+    needed.groups[0].pods[0].budgets = vec!["budget".into()];
+    let eight = state.shape(&demands(8));
+    let mut pair = gang("new", Pack::none(), vec![group("x", eight, 2, 2, Pack::required(RACK))]);
+    pair.priority = 5;
+    let answer = possible(preempt(&mut state, &pair, &[useless, keeper, needed], &allowing(1)));
+    assert_eq!(names(&answer), ["needed"]);
+}
+
+#[test]
+fn a_pod_with_two_budgets_stays_and_a_gang_that_never_preempts_evicts_nobody() {
+    let mut state = cluster(1, 1, 1, 8);
+    let mut old = run(&mut state, "old", 1, 1, &["b0-r0-h0"]);
+    let mut one = wanted(&mut state, 9, 1, Pack::none());
+    one.never_preempts = true;
+    assert_eq!(
+        preempt(&mut state, &one, std::slice::from_ref(&old), &Options::default()),
+        Verdict::Impossible
+    );
+    one.never_preempts = false;
+    old.groups[0].pods[0].budgets = vec!["budget".into(), "other".into()];
+    let options = Options {
+        disruptions: [("budget".into(), 9), ("other".into(), 9)].into(),
+        ..Options::default()
+    };
+    assert_eq!(preempt(&mut state, &one, &[old], &options), Verdict::Impossible);
 }
 
 #[test]

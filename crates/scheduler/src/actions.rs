@@ -148,8 +148,40 @@ impl Actions {
         }
         let message = format!("evicted for {}, which has a higher priority", eviction.gang);
         let pods = eviction.victims.values().flatten();
-        let deletions = pods.map(|pod| self.delete(pod, DeleteOptions::default(), "Preempted", &message));
-        join_all(deletions).await;
+        let evictions = pods.map(|pod| async {
+            if eviction.protected.contains(&pod.key) {
+                self.evict_protected(pod, &message).await;
+            } else {
+                self.delete(pod, DeleteOptions::default(), "Preempted", &message).await;
+            }
+        });
+        join_all(evictions).await;
+    }
+
+    /// Evicts a pod that a disruption budget protects, if the API server agrees.
+    async fn evict_protected(&self, pod: &Meta, message: &str) {
+        let key = &pod.key;
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": &*key.name, "namespace": &*key.namespace},
+            "deleteOptions": {"preconditions": {"uid": &*pod.uid}},
+        });
+        let sent = self
+            .writer
+            .post_subresource(&self.world.pods, key, "eviction", &eviction);
+        match sent.await {
+            Ok(_) => {
+                self.recorder
+                    .record(&pod_reference(pod), EventKind::Normal, "Preempted", message);
+                // The answer is not the pod: whoever decides next must know that it is ending.
+                drop(self.writer.read(&self.world.pods, key).await);
+            }
+            Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {}
+            Err(error) => {
+                warn!(pod = %key, %error, "the pod was not evicted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
     }
 
     /// Deletes the pods of a gang that was bound in part.

@@ -3,20 +3,20 @@
 //! Owns the kinds and the list of keys that changed since the model was last brought up to date. Handlers only note keys:
 //! what counts is what the cache shows when the model looks, so that the order of handlers does not matter.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use coppice_api::types::{ClusterTopologyBinding, PodGang};
 use coppice_runtime::cache::{Cache, Kind, ObjectKey, Projection, Typed, reflect};
 use coppice_runtime::supervise::Group;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::core::ApiResource;
 use kube::{Client, Resource};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::model::{GangRecord, Model, NodeProjection, PodRecords, topology_levels};
+use crate::model::{BudgetRecord, GangRecord, Model, NodeProjection, PodRecords, topology_levels};
 
 /// Keys that changed.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ struct Changed {
     pods: BTreeSet<ObjectKey>,
     gangs: BTreeSet<ObjectKey>,
     topologies: bool,
-    priorities: bool,
+    budgets: BTreeSet<ObjectKey>,
 }
 
 /// The kinds that the scheduler watches.
@@ -36,7 +36,7 @@ pub(crate) struct World {
     pub(crate) pods: Kind<PodRecords>,
     pub(crate) gangs: Kind<Typed<PodGang>>,
     topologies: Kind<Typed<ClusterTopologyBinding>>,
-    priorities: Kind<Typed<PriorityClass>>,
+    budgets: Kind<Typed<PodDisruptionBudget>>,
     changed: Arc<Mutex<Changed>>,
     /// Rung when something changed.
     pub(crate) bell: Arc<Notify>,
@@ -53,7 +53,7 @@ impl World {
             pods: cache.kind(resource::<Pod>(), PodRecords::default()),
             gangs: cache.kind(resource::<PodGang>(), Typed::default()),
             topologies: cache.kind(resource::<ClusterTopologyBinding>(), Typed::default()),
-            priorities: cache.kind(resource::<PriorityClass>(), Typed::default()),
+            budgets: cache.kind(resource::<PodDisruptionBudget>(), Typed::default()),
             changed: Arc::default(),
             bell: Arc::default(),
             cache,
@@ -62,7 +62,7 @@ impl World {
         world.listen(&world.pods, |changed, key| changed.pods.extend([key]));
         world.listen(&world.gangs, |changed, key| changed.gangs.extend([key]));
         world.listen(&world.topologies, |changed, _| changed.topologies = true);
-        world.listen(&world.priorities, |changed, _| changed.priorities = true);
+        world.listen(&world.budgets, |changed, key| changed.budgets.extend([key]));
         world
     }
 
@@ -85,14 +85,14 @@ impl World {
         start(client, &self.pods, group);
         start(client, &self.gangs, group);
         start(client, &self.topologies, group);
-        start(client, &self.priorities, group);
+        start(client, &self.budgets, group);
     }
 
     /// Whether something changed that no model knows.
     pub(crate) fn has_changed(&self) -> bool {
         let changed = self.changed.lock();
-        let keys = changed.nodes.len() + changed.pods.len() + changed.gangs.len();
-        keys > 0 || changed.topologies || changed.priorities
+        let keys = changed.nodes.len() + changed.pods.len() + changed.gangs.len() + changed.budgets.len();
+        keys > 0 || changed.topologies
     }
 
     /// Brings a model up to date.
@@ -103,11 +103,15 @@ impl World {
             let all = self.topologies.all(&moment);
             model.set_topologies(all.iter().map(|binding| topology_levels(binding)).collect());
         }
-        if changed.priorities {
-            let all = self.priorities.all(&moment);
-            let name = |class: &PriorityClass| class.metadata.name.clone().unwrap_or_default();
-            let values = all.iter().map(|class| (name(class), class.value.unwrap_or(0)));
-            model.set_priorities(values.collect::<BTreeMap<_, _>>());
+        for key in &changed.budgets {
+            match self
+                .budgets
+                .get(&moment, key)
+                .and_then(|budget| BudgetRecord::of(&budget))
+            {
+                Some(record) => model.put_budget(Arc::new(record)),
+                None => model.remove_budget(key),
+            }
         }
         let (there, gone): (Vec<_>, Vec<_>) = changed
             .nodes

@@ -41,7 +41,7 @@ impl Snapshot {
         if snapshot.objects.nodes.is_empty() && snapshot.objects.pods.is_empty() && snapshot.objects.gangs.is_empty() {
             bail!(
                 "{} has no nodes, pods or PodGangs: make it with kubectl get nodes,pods,podgangs,podcliquesets,\
-                 clustertopologybindings,priorityclasses -A -o yaml",
+                 clustertopologybindings,poddisruptionbudgets -A -o yaml",
                 file.display()
             );
         }
@@ -61,7 +61,7 @@ impl Snapshot {
             "Pod" => &mut self.objects.pods,
             "PodGang" => &mut self.objects.gangs,
             "ClusterTopologyBinding" => &mut self.objects.topologies,
-            "PriorityClass" => &mut self.objects.priority_classes,
+            "PodDisruptionBudget" => &mut self.objects.disruption_budgets,
             "PodCliqueSet" => &mut self.sets,
             _ => return,
         };
@@ -85,7 +85,7 @@ impl Snapshot {
                 topologies: list(&client, &format!("{group}/clustertopologybindings"))
                     .await?
                     .unwrap_or_default(),
-                priority_classes: list(&client, "/apis/scheduling.k8s.io/v1/priorityclasses")
+                disruption_budgets: list(&client, "/apis/policy/v1/poddisruptionbudgets")
                     .await?
                     .unwrap_or_default(),
             },

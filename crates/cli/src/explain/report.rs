@@ -201,6 +201,7 @@ fn ask_engine(
     let mut gang = question.gang;
     let mut options = Options {
         scheduled: question.scheduled,
+        disruptions: model.disruptions(),
         ..Options::default()
     };
     let running = model.running();

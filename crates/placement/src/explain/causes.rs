@@ -118,14 +118,13 @@ fn scattered(scene: &Scene<'_>) -> Option<Reason> {
 /// The room is held by gangs that may not be evicted.
 fn outranked(state: &mut ClusterState, gang: &Gang, running: &[Running], options: &Options) -> Option<Reason> {
     let mut urgent = gang.clone();
-    urgent.priority = i32::MAX;
-    let everybody: Vec<Running> = running
-        .iter()
-        .map(|gang| Running {
-            protected: false,
-            ..gang.clone()
-        })
-        .collect();
+    (urgent.priority, urgent.never_preempts) = (i32::MAX, false);
+    let mut everybody = running.to_vec();
+    for gang in &mut everybody {
+        gang.protected = false;
+        let pods = gang.groups.iter_mut().flat_map(|group| &mut group.pods);
+        pods.for_each(|pod| pod.budgets.clear());
+    }
     let Verdict::Possible(answer) = preempt::preempt(state, &urgent, &everybody, options) else {
         return None;
     };
@@ -133,7 +132,18 @@ fn outranked(state: &mut ClusterState, gang: &Gang, running: &[Running], options
     let of = |name: &String| running.iter().find(|gang| gang.name == *name);
     let highest = names.iter().filter_map(of).map(|gang| gang.priority).max()?;
     let own = gang.priority;
-    let message = if highest < own {
+    let budgeted = |gang: &Running| {
+        let mut pods = gang.groups.iter().flat_map(|group| &group.pods);
+        pods.any(|pod| !pod.budgets.is_empty())
+    };
+    let message = if highest < own && gang.never_preempts {
+        format!(
+            "the room is held by {}; a pod of this gang has preemptionPolicy Never",
+            few(&names)
+        )
+    } else if highest < own && names.iter().filter_map(of).any(budgeted) {
+        format!("the room is held by {}, protected by PodDisruptionBudgets", few(&names))
+    } else if highest < own {
         format!("the room is held by {}, protected for now", few(&names))
     } else {
         format!(

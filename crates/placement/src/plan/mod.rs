@@ -25,7 +25,8 @@ mod states;
 pub(crate) mod survey;
 pub(crate) mod table;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::budget::{Exhausted, Steps};
 use crate::gang::{Gang, Group, Overfull, Waiting};
@@ -56,6 +57,8 @@ pub struct Options {
     pub held: Vec<DomainPath>,
     /// Plan only inside this domain.
     pub within: Option<DomainPath>,
+    /// How many pods may be evicted, by the name of the disruption budget that protects them; none where a budget is not named.
+    pub disruptions: BTreeMap<Arc<str>, u32>,
 }
 
 impl Default for Options {
@@ -67,6 +70,7 @@ impl Default for Options {
             scheduled: BTreeSet::new(),
             held: Vec::new(),
             within: None,
+            disruptions: BTreeMap::new(),
         }
     }
 }

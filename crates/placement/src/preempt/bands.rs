@@ -69,13 +69,13 @@ pub(super) fn outlook(
     for (number, domain) in domains.iter().enumerate() {
         let nodes = state.view(at).nodes_in(*domain);
         steps.spend(nodes.len() * needs.len().max(1))?;
-        let mut least: Option<Harm> = Some((i32::MIN, 0, 0, 0));
+        let mut least: Option<Harm> = Some((i32::MIN, 0, 0));
         for (shape, need) in &needs {
             let bound = shape_bound(state, incumbents, gang.priority, nodes, &excluded, *shape, *need);
             least = least.zip(bound).map(|(least, (priority, hit))| {
                 let largest = incumbents.largest().max(1);
                 let (gangs, pods) = (hit.div_ceil(largest), hit);
-                (least.0.max(priority), least.1.max(gangs), least.2.max(pods), 0)
+                (least.0.max(priority), least.1.max(gangs), least.2.max(pods))
             });
         }
         found.extend(least.map(|least| (least, number)));

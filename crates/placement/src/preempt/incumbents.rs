@@ -30,7 +30,7 @@ pub(super) struct UnitPod {
     pub(super) name: Arc<str>,
     /// Whose it is: a position in [`Unit::gangs`].
     pub(super) gang: usize,
-    pub(super) guarded: bool,
+    pub(super) budgets: Vec<Arc<str>>,
     pub(super) home: Option<(NodeId, ShapeId)>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Unit {
     rank: Rank,
 }
 
-/// Priority, kind, disruption budgets violated, pods, youngest gang first, name, youngest extra first.
+/// Priority, kind, pods under disruption budgets, pods, youngest gang first, name, youngest extra first.
 type Rank = (i32, Kind, usize, usize, Reverse<u64>, Arc<str>, usize);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -336,19 +336,19 @@ fn resolve(state: &ClusterState, pod: &RunningPod, gang: usize) -> UnitPod {
     UnitPod {
         name: pod.name.as_str().into(),
         gang,
-        guarded: pod.guarded,
+        budgets: pod.budgets.clone(),
         home: state.pod(&pod.name).map(|resident| (resident.node, resident.shape)),
     }
 }
 
 fn unit(kind: Kind, gangs: Vec<Arc<str>>, running: &[&Running], pods: Vec<UnitPod>, youth: usize) -> Unit {
     let priority = running.iter().map(|gang| gang.priority).max().unwrap_or(i32::MIN);
-    let violations = pods.iter().filter(|pod| pod.guarded).count();
+    let budgeted = pods.iter().filter(|pod| !pod.budgets.is_empty()).count();
     Unit {
         rank: (
             priority,
             kind,
-            violations,
+            budgeted,
             pods.len(),
             Reverse(running[0].sequence),
             gangs[0].clone(),

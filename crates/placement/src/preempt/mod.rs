@@ -6,6 +6,9 @@
 //! priority band; `bands` turns those into a lower bound of the harm per domain, so most domains are passed over without a
 //! search; `search` finds a minimal set of victims in one domain. Among domains the one with the least harm wins.
 //!
+//! No disruption budget is exceeded: victims that together would are passed over, and if one budget protects several candidates,
+//! a set of victims may be missed. A gang that never preempts has no victims.
+//!
 //! Only strictly lower priorities are victims, so two gangs can never evict each other in turn. Extras never preempt. The answer
 //! carries the plan that uses the room; without a plan there are no victims. Minimality rests on the planner saying "no"
 //! only when that is proven; where its budget runs out, the domain is passed over.
@@ -15,6 +18,7 @@ pub mod incumbents;
 mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::budget::{Exhausted, Steps};
 use crate::gang::Gang;
@@ -31,8 +35,8 @@ use search::Search;
 pub struct RunningPod {
     /// Its name in the cluster state.
     pub name: String,
-    /// Evicting it would violate a disruption budget.
-    pub guarded: bool,
+    /// The disruption budgets that protect it. A pod with more than one is never evicted, as the API server has it.
+    pub budgets: Vec<Arc<str>>,
 }
 
 /// The pods of one group that run.
@@ -77,8 +81,6 @@ pub struct Victim {
 pub struct Preemption {
     /// Gangs that lose pods, by name.
     pub victims: Vec<Victim>,
-    /// Evictions that violate a disruption budget.
-    pub violations: usize,
     /// Where the floors of the gang go once the victims are gone.
     pub plan: Plan,
 }
@@ -94,8 +96,8 @@ pub enum Verdict {
     BudgetExhausted,
 }
 
-/// The highest priority among the victims, gangs hit, pods evicted, disruption budgets violated: less is better.
-type Harm = (i32, usize, usize, usize);
+/// The highest priority among the victims, gangs hit, pods evicted: less is better.
+type Harm = (i32, usize, usize);
 
 /// Finds the least harmful victims that make room for the floors of a gang. Reads every running gang; callers with many
 /// gangs keep [`Incumbents`] and ask [`preempt_among`].
@@ -106,7 +108,7 @@ pub fn preempt(state: &mut ClusterState, gang: &Gang, running: &[Running], optio
 
 /// The same, with the running gangs kept up to date by the caller.
 pub fn preempt_among(state: &mut ClusterState, gang: &Gang, incumbents: &Incumbents, options: &Options) -> Verdict {
-    if impossible(state, gang, options) {
+    if gang.never_preempts || impossible(state, gang, options) {
         return Verdict::Impossible;
     }
     let mut steps = Steps::new(options.budget);
@@ -160,7 +162,6 @@ fn candidate_domains(state: &ClusterState, gang: &Gang, options: &Options) -> Ve
 fn sum_up(units: &[&Unit], plan: Plan) -> (Harm, Preemption) {
     let mut victims: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut whole: BTreeSet<&str> = BTreeSet::new();
-    let mut guarded: BTreeSet<&str> = BTreeSet::new();
     let mut priority = i32::MIN;
     for unit in units {
         priority = priority.max(unit.priority);
@@ -172,13 +173,10 @@ fn sum_up(units: &[&Unit], plan: Plan) -> (Harm, Preemption) {
         }
         for pod in &unit.pods {
             victims.entry(&unit.gangs[pod.gang]).or_default().insert(&pod.name);
-            if pod.guarded {
-                guarded.insert(&pod.name);
-            }
         }
     }
     let evicted = victims.values().map(BTreeSet::len).sum();
-    let harm = (priority, victims.len(), evicted, guarded.len());
+    let harm = (priority, victims.len(), evicted);
     let victims = victims.into_iter().map(|(gang, pods)| Victim {
         whole: whole.contains(gang),
         gang: gang.to_owned(),
@@ -186,7 +184,6 @@ fn sum_up(units: &[&Unit], plan: Plan) -> (Harm, Preemption) {
     });
     let preemption = Preemption {
         victims: victims.collect(),
-        violations: guarded.len(),
         plan,
     };
     (harm, preemption)

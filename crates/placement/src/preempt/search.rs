@@ -8,6 +8,7 @@
 //! Leaves the state as it was, by its undo log.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::budget::{Exhausted, Steps};
 use crate::gang::Gang;
@@ -17,7 +18,7 @@ use crate::state::{ClusterState, Mark, NodeId};
 use crate::topology::DomainId;
 
 use super::bands;
-use super::incumbents::{Incumbents, Unit};
+use super::incumbents::{Incumbents, Unit, UnitPod};
 
 /// More units than this are first cut down to those on the nodes of the plan.
 const MANY: usize = 64;
@@ -40,6 +41,10 @@ pub(super) struct Search<'a> {
     gone: Vec<bool>,
     /// How many lifted units want each pod gone.
     lifted: BTreeMap<&'a str, u32>,
+    /// How many more pods each disruption budget allows to go.
+    allowed: BTreeMap<Arc<str>, u32>,
+    /// Units that might have helped and would have exceeded a budget.
+    passed_over: Vec<&'a Unit>,
     /// By shape and node: slots, or [`NEVER`].
     slots: Vec<Vec<u32>>,
     sums: Vec<u64>,
@@ -87,6 +92,8 @@ impl<'a> Search<'a> {
             units: Vec::new(),
             gone: Vec::new(),
             lifted: BTreeMap::new(),
+            allowed: options.disruptions.clone(),
+            passed_over: Vec::new(),
             short: vec![None; excluded.len()],
             state,
             gang,
@@ -103,6 +110,10 @@ impl<'a> Search<'a> {
         while let Some(unit) = self.source.next() {
             self.steps.spend(1)?;
             if self.helps(unit) {
+                if !self.is_allowed(unit) {
+                    self.passed_over.push(unit);
+                    continue;
+                }
                 self.units.push(unit);
                 self.gone.push(false);
                 self.set(self.units.len() - 1, true)?;
@@ -110,6 +121,22 @@ impl<'a> Search<'a> {
             }
         }
         Ok(false)
+    }
+
+    /// Whether no disruption budget is exceeded when the unit goes as well.
+    fn is_allowed(&self, unit: &Unit) -> bool {
+        let mut wanted: BTreeMap<&str, u32> = BTreeMap::new();
+        let stays = |pod: &&UnitPod| self.lifted.get(&*pod.name).is_none_or(|units| *units == 0);
+        for pod in unit.pods.iter().filter(stays) {
+            match pod.budgets.as_slice() {
+                [] => {}
+                [budget] => *wanted.entry(budget).or_default() += 1,
+                _ => return false,
+            }
+        }
+        wanted
+            .into_iter()
+            .all(|(budget, pods)| self.allowed.get(budget).is_some_and(|allowed| pods <= *allowed))
     }
 
     /// Whether a pod of the unit holds something the gang could be short of where it is.
@@ -135,11 +162,39 @@ impl<'a> Search<'a> {
 
     /// The units of a minimal set, and the plan it makes possible.
     pub(super) fn run(&mut self) -> Result<Option<(Vec<&'a Unit>, Plan)>, Exhausted> {
-        let found = self.find();
+        let mut found = self.find();
         self.state.rollback(self.start);
+        if matches!(found, Ok(None)) && !self.passed_over.is_empty() {
+            // Those that came first used up what a budget allows: the others come first once.
+            self.begin_again();
+            found = self.find();
+            self.state.rollback(self.start);
+        }
         let Some(plan) = found? else { return Ok(None) };
         let chosen = self.units.iter().zip(&self.gone).filter(|(_, gone)| **gone);
         Ok(Some((chosen.map(|(unit, _)| *unit).collect(), plan)))
+    }
+
+    /// Looks at those that might help once more, the ones first that were passed over.
+    fn begin_again(&mut self) {
+        let first = std::mem::take(&mut self.passed_over);
+        let rest = std::mem::take(&mut self.units);
+        self.source = Box::new(first.into_iter().chain(rest));
+        self.gone.clear();
+        self.lifted.clear();
+        self.allowed.clone_from(&self.options.disruptions);
+        for (at, (shape, _)) in self.needs.iter().enumerate() {
+            self.sums[at] = 0;
+            for (node, slots) in self.slots[at]
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, slots)| **slots != NEVER)
+            {
+                let node = NodeId(u32::try_from(node).expect("fewer than 2^32 nodes"));
+                *slots = self.state.room(node, *shape).min(NEVER - 1);
+                self.sums[at] += u64::from(*slots);
+            }
+        }
     }
 
     fn find(&mut self) -> Result<Option<Plan>, Exhausted> {
@@ -268,11 +323,13 @@ impl<'a> Search<'a> {
                 *wanted += 1;
                 if *wanted == 1 {
                     self.state.lift(resident.node, resident.shape, 1);
+                    spend(&mut self.allowed, pod, true);
                 }
             } else {
                 *wanted -= 1;
                 if *wanted == 0 {
                     self.state.place(resident.node, resident.shape, 1);
+                    spend(&mut self.allowed, pod, false);
                 }
             }
             self.touch(resident.node);
@@ -288,6 +345,15 @@ impl<'a> Search<'a> {
                 let before = std::mem::replace(slots, now);
                 self.sums[at] = self.sums[at] + u64::from(now) - u64::from(before);
             }
+        }
+    }
+}
+
+/// Counts the eviction of a pod against its budget, or takes it back.
+fn spend(allowed: &mut BTreeMap<Arc<str>, u32>, pod: &UnitPod, gone: bool) {
+    for budget in &pod.budgets {
+        if let Some(left) = allowed.get_mut(budget) {
+            *left = if gone { left.saturating_sub(1) } else { *left + 1 };
         }
     }
 }

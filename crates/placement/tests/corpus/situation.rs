@@ -134,7 +134,7 @@ impl Situation {
                 floor: 1,
                 pods: vec![RunningPod {
                     name: pod.to_owned(),
-                    guarded: false,
+                    budgets: Vec::new(),
                 }],
             }],
         });

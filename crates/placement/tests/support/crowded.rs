@@ -35,7 +35,7 @@ pub fn crowded(random: &mut Random) -> (ClusterState, Vec<Running>, Gang) {
                 .unwrap();
             groups[binding.group].pods.push(RunningPod {
                 name,
-                guarded: random.one_in(4),
+                budgets: Vec::new(),
             });
         }
         running.push(Running {

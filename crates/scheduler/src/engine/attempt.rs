@@ -1,5 +1,7 @@
 //! The turn of one gang: a new plan, room that comes free, room at the expense of others.
 
+use std::collections::BTreeMap;
+
 use coppice_placement::preempt::{Verdict, preempt_among};
 use coppice_placement::{Options as PlanOptions, Outcome, Plan, Reason, ReasonCode, Waiting, plan};
 use coppice_runtime::cache::{Meta, ObjectKey};
@@ -204,9 +206,12 @@ impl Engine {
 
     /// Finds victims for a gang; returns whether there are any.
     fn evict(&mut self, question: &Question, round: &mut Round) -> bool {
-        let options = self.options(question);
+        let options = PlanOptions {
+            disruptions: self.disruptions(),
+            ..self.options(question)
+        };
         let incumbents = self.incumbency.of(&mut self.model);
-        if !incumbents.any_below(question.gang.priority) {
+        if question.gang.never_preempts || !incumbents.any_below(question.gang.priority) {
             return false;
         }
         let verdict = preempt_among(self.model.state_mut(), &question.gang, incumbents, &options);
@@ -217,17 +222,19 @@ impl Engine {
             let pods = names.iter().filter_map(|name| self.model.pod(&key_of(name)));
             pods.map(|pod| pod.meta.clone()).collect()
         };
-        let victims = preemption
+        let victims: BTreeMap<String, Vec<Meta>> = preemption
             .victims
             .iter()
             .map(|victim| (victim.gang.clone(), metas(&victim.pods)))
             .collect();
+        let protected = self.count_disruptions(&question.id, &victims);
         let room = room_of(question, &preemption.plan);
         let store = self.plan_to_store(question, &preemption.plan.bindings);
         round.decision.evictions.push(Eviction {
             gang: question.id.clone(),
             store: matches!(question.id, GangId::Gang(_)).then_some(store),
             victims,
+            protected,
         });
         let message = format!("{} gangs of lower priority make room", preemption.victims.len());
         round.explain(question, Reason::new(ReasonCode::InsufficientResources, message));

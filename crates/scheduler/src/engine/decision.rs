@@ -1,6 +1,6 @@
 //! What the engine decides: the types that the shell carries out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_placement::Reason;
 use coppice_runtime::cache::{Meta, ObjectKey};
@@ -41,6 +41,8 @@ pub struct Eviction {
     pub store: Option<StoredPlan>,
     /// The victims, by gang.
     pub victims: BTreeMap<String, Vec<Meta>>,
+    /// Those of them that a disruption budget protects.
+    pub protected: BTreeSet<ObjectKey>,
 }
 
 /// Pods of a gang that was bound in part and cannot be completed.

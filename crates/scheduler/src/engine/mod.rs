@@ -20,9 +20,12 @@ mod aside;
 mod aside_tests;
 mod attempt;
 mod decision;
+mod disruptions;
 #[cfg(test)]
 mod history_tests;
 mod incumbency;
+#[cfg(test)]
+mod preemption_tests;
 #[cfg(test)]
 mod release_tests;
 mod report;
@@ -106,6 +109,7 @@ pub struct Engine {
     reported: BTreeMap<GangId, (ReasonCode, Timestamp)>,
     confirmations: standing::PendingConfirmations,
     incumbency: incumbency::Incumbency,
+    spent: Vec<disruptions::Spent>,
     aside: BTreeMap<GangId, aside::Aside>,
     /// Called before a gang is planned.
     #[cfg(test)]
@@ -129,6 +133,7 @@ impl Engine {
             reported: BTreeMap::new(),
             confirmations: standing::PendingConfirmations::default(),
             incumbency: incumbency::Incumbency::default(),
+            spent: Vec::new(),
             aside: BTreeMap::new(),
             #[cfg(test)]
             before_plan: None,
@@ -165,6 +170,7 @@ impl Engine {
             reasons: BTreeMap::new(),
             decision: Decision::default(),
         };
+        self.settle_disruptions();
         let held: Room = self.busy.values().flatten().cloned().collect();
         self.hold(held, &mut round);
         let questions = self.questions(&mut round);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
+use crate::model::StoredPlan;
 use crate::model::testing::{PodSketch, gang, key, node};
-use crate::model::{GangRecord, StoredPlan};
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).expect("in range")
@@ -30,10 +30,12 @@ pub(super) fn pods(engine: &mut Engine, gang: &str, clique: &str, count: u32) {
     }
 }
 
-fn with_priority(record: &Arc<GangRecord>, class: &str) -> Arc<GangRecord> {
-    let mut record = (**record).clone();
-    record.priority_class = Some(class.to_owned());
-    Arc::new(record)
+pub(super) fn pods_of_priority(engine: &mut Engine, gang: &str, clique: &str, count: u32, priority: i32) {
+    for index in 0..count {
+        let mut pod = PodSketch::new(&format!("{gang}-{clique}-{index}"), gang, clique);
+        pod.priority = priority;
+        engine.model.put_pod(&pod.record());
+    }
 }
 
 pub(super) fn bind(engine: &mut Engine, commit: &Commit) {
@@ -60,6 +62,7 @@ pub(super) fn sketch(engine: &Engine, key: &ObjectKey) -> PodSketch {
     let mut pod = PodSketch::new(&key.name, &label("grove.io/podgang"), &label("grove.io/podclique"));
     pod.node = record.node.as_ref().map(ToString::to_string);
     pod.deleting = record.deleting;
+    pod.priority = record.priority;
     pod.uid = record
         .meta
         .uid
@@ -164,21 +167,14 @@ fn a_gang_that_was_whole_is_never_released() {
     assert_eq!(engine.decide(at(1000)).releases, []);
 }
 
-fn two_priorities() -> Engine {
+pub(super) fn two_priorities() -> Engine {
     let mut engine = engine(&[("n0", 2), ("n1", 2)]);
-    engine
-        .model
-        .set_priorities([("high".to_owned(), 10), ("low".to_owned(), 1)].into());
-    engine
-        .model
-        .put_gang(with_priority(&gang("old", &[("c", 4)], None), "low"));
-    pods(&mut engine, "old", "c", 4);
+    engine.model.put_gang(gang("old", &[("c", 4)], None));
+    pods_of_priority(&mut engine, "old", "c", 4, 1);
     let decision = engine.decide(at(0));
     bind(&mut engine, &decision.commits[0]);
-    engine
-        .model
-        .put_gang(with_priority(&gang("new", &[("c", 2)], None), "high"));
-    pods(&mut engine, "new", "c", 2);
+    engine.model.put_gang(gang("new", &[("c", 2)], None));
+    pods_of_priority(&mut engine, "new", "c", 2, 10);
     engine
 }
 
@@ -304,11 +300,11 @@ fn who_was_refused_because_of_held_room_gets_it_when_it_is_held_no_longer() {
 
 #[test]
 fn nobody_is_evicted_for_an_equal_or_by_a_lower_one() {
-    let mut engine = two_priorities();
-    engine
-        .model
-        .set_priorities([("high".to_owned(), 1), ("low".to_owned(), 1)].into());
-    assert_eq!(engine.decide(at(1)).evictions, []);
+    for priority in [0, 1] {
+        let mut engine = two_priorities();
+        pods_of_priority(&mut engine, "new", "c", 2, priority);
+        assert_eq!(engine.decide(at(1)).evictions, []);
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub(super) struct Spec {
     pub(super) scheduler_name: Option<String>,
     pub(super) scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
     pub(super) priority: Option<i32>,
+    pub(super) preemption_policy: Option<String>,
     containers: Option<Vec<Container>>,
     init_containers: Option<Vec<Container>>,
     overhead: Option<BTreeMap<String, Value>>,
@@ -238,7 +239,7 @@ fn keep_apart(spec: &Spec) -> (Vec<KeepApart>, Vec<Unsupported>) {
     (terms, odd)
 }
 
-fn expressions(selector: &LabelSelector) -> Vec<Expression> {
+pub(super) fn expressions(selector: &LabelSelector) -> Vec<Expression> {
     let labels = selector.match_labels.iter().flatten().map(|(key, value)| Expression {
         key: key.clone(),
         operator: Operator::In,

@@ -84,8 +84,6 @@ pub struct GangRecord {
     pub pack: Pack,
     /// The topology that the keys belong to; empty when the gang does not say.
     pub topology: String,
-    /// Its priority class.
-    pub priority_class: Option<String>,
     /// The label key over which the copies of its set spread, and whether they must.
     pub spread: Option<(String, bool)>,
     /// The copy of a set that it belongs to.
@@ -133,7 +131,6 @@ impl GangRecord {
             configs,
             pack: pack(spec.topology_constraint.as_ref()),
             topology: annotation(annotations::TOPOLOGY_NAME).cloned().unwrap_or_default(),
-            priority_class: spec.priority_class_name.clone().filter(|name| !name.is_empty()),
             spread: Spread::of(gang.metadata.annotations.as_ref())
                 .map(|spread| (spread.over.to_owned(), spread.required)),
             replica: replica(gang, &meta.key),

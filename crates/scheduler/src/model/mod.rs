@@ -1,6 +1,6 @@
 //! Kubernetes objects as questions to the placement engine: the pure half of the scheduler.
 //!
-//! A [`Model`] holds nodes, pods, gangs, topologies and priorities, keeps the engine's [`ClusterState`] in step with them
+//! A [`Model`] holds nodes, pods, gangs, topologies and disruption budgets, keeps the engine's [`ClusterState`] in step with them
 //! object by object, and answers what to ask the engine about a gang ([`Model::question`]) and who could be evicted
 //! ([`Model::running`]). No client, no clock. The result does not depend on the order in which objects came; a property
 //! test compares it with a model built from scratch.
@@ -32,6 +32,7 @@ pub mod gang;
 pub mod node;
 pub mod pod;
 
+mod budgets;
 mod demands;
 mod intake;
 mod objects;
@@ -52,6 +53,7 @@ use coppice_placement::predicates::Node;
 use coppice_placement::shape::{PodDemands, ShapeId};
 use coppice_runtime::cache::ObjectKey;
 
+pub use budgets::BudgetRecord;
 pub use gang::{GangId, GangRecord, GroupRecord, PLACED, ReplicaKey, Standing};
 pub use intake::Rejected;
 pub use node::NodeProjection;
@@ -72,7 +74,7 @@ pub struct Model {
     pods: BTreeMap<ObjectKey, Arc<PodRecord>>,
     gangs: BTreeMap<ObjectKey, Arc<GangRecord>>,
     topologies: BTreeMap<String, Vec<String>>,
-    priorities: BTreeMap<String, i32>,
+    budgets: BTreeMap<ObjectKey, Arc<BudgetRecord>>,
     /// Nodes of pods that are being bound.
     assumed: BTreeMap<ObjectKey, Arc<str>>,
     /// Label keys that some anti-affinity looks at; others do not tell pods apart.
@@ -108,7 +110,7 @@ impl Model {
             pods: BTreeMap::new(),
             gangs: BTreeMap::new(),
             topologies: BTreeMap::new(),
-            priorities: BTreeMap::new(),
+            budgets: BTreeMap::new(),
             assumed: BTreeMap::new(),
             mentioned: BTreeSet::new(),
             by_node: BTreeMap::new(),
@@ -142,6 +144,11 @@ impl Model {
     #[must_use]
     pub fn room(&self) -> u64 {
         self.room
+    }
+
+    /// Something happened beside the objects that may make room.
+    pub(crate) fn note_room(&mut self) {
+        self.room += 1;
     }
 
     /// What has pods of ours that could be placed now.
@@ -374,15 +381,6 @@ impl Model {
         }
     }
 
-    /// Replaces the values of priority classes.
-    pub fn set_priorities(&mut self, priorities: BTreeMap<String, i32>) {
-        if priorities != self.priorities {
-            self.priorities = priorities;
-            self.changes = Changes::All;
-            self.room += 1;
-        }
-    }
-
     /// The same model built from its objects at once; it answers like this one unless there is a bug.
     #[must_use]
     pub fn rebuilt(&self) -> Self {
@@ -395,7 +393,7 @@ impl Model {
         // A key that was mentioned once stays: looking at one label too many harms nobody.
         other.mentioned.clone_from(&self.mentioned);
         other.set_topologies(self.topologies.clone());
-        other.set_priorities(self.priorities.clone());
+        other.budgets.clone_from(&self.budgets);
         other.put_nodes(self.nodes.values().cloned());
         self.gangs.values().for_each(|gang| other.put_gang(gang.clone()));
         #[cfg(test)]

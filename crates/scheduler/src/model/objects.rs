@@ -6,12 +6,12 @@ use std::sync::Arc;
 use coppice_api::types::{ClusterTopologyBinding, PodGang};
 use coppice_placement::predicates::Node;
 use coppice_runtime::cache::{DecodeError, Head, Interner, Projection};
-use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
-use super::{GangRecord, Model, NodeProjection, PodRecords};
+use super::{BudgetRecord, GangRecord, Model, NodeProjection, PodRecords};
 
 /// Objects of a cluster, as the API lists them.
 #[derive(Debug, Clone, Default)]
@@ -24,8 +24,8 @@ pub struct Objects {
     pub gangs: Vec<Value>,
     /// ClusterTopologyBindings.
     pub topologies: Vec<Value>,
-    /// PriorityClasses.
-    pub priority_classes: Vec<Value>,
+    /// PodDisruptionBudgets of all namespaces.
+    pub disruption_budgets: Vec<Value>,
 }
 
 /// Why an object cannot be used.
@@ -61,12 +61,12 @@ impl Model {
             topologies.insert(name, levels);
         }
         model.set_topologies(topologies);
-        let mut priorities = BTreeMap::new();
-        for object in &objects.priority_classes {
-            let class: PriorityClass = typed("PriorityClass", object)?;
-            priorities.insert(class.metadata.name.unwrap_or_default(), class.value.unwrap_or(0));
+        for object in &objects.disruption_budgets {
+            let budget: PodDisruptionBudget = typed("PodDisruptionBudget", object)?;
+            if let Some(record) = BudgetRecord::of(&budget) {
+                model.put_budget(Arc::new(record));
+            }
         }
-        model.set_priorities(priorities);
         let names = Interner::default();
         let nodes: Result<Vec<Node>, ObjectError> = objects
             .nodes

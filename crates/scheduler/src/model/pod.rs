@@ -38,6 +38,8 @@ pub struct PodRecord {
     pub created: Option<Timestamp>,
     /// Its own priority.
     pub priority: i32,
+    /// Its preemption policy is `Never`.
+    pub never_preempts: bool,
     /// What it demands; equal demands are shared.
     pub demands: Arc<PodDemands>,
     /// It is Ready, or has been: such a pod is never released. In doubt it has been.
@@ -185,6 +187,7 @@ impl PodRecords {
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             created: metadata.creation_timestamp,
             priority: spec.priority.unwrap_or(0),
+            never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
             demands: self.share(demands),
             has_been_ready: status.has_been_ready(),
             reported_reason,

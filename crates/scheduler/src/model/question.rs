@@ -91,6 +91,7 @@ impl Model {
             GangId::Pod(_) => {
                 let pod = records.first()?;
                 question.gang.priority = pod.priority;
+                question.gang.never_preempts = pod.never_preempts;
                 question.gang.groups.push(Group {
                     name: pod.meta.key.to_string(),
                     shape: self.shape(pod),
@@ -118,7 +119,10 @@ impl Model {
             question.obstacle = Some(Reason::new(ReasonCode::WaitingForPods, message));
         }
         question.begun = members.iter().any(|group| !group.placed.is_empty());
-        question.gang.priority = self.priority(record);
+        let pods = || self.member_pods(&record.meta.key).filter(|pod| pod.counts());
+        // By the least important pod: nobody gets room at the expense of others for a pod that could not claim it alone.
+        question.gang.priority = pods().map(|pod| pod.priority).min().unwrap_or(0);
+        question.gang.never_preempts = pods().any(|pod| pod.never_preempts);
         question.gang.topology = self.topology(record);
         question.gang.pack = record.pack.clone();
         let mut positions: Vec<Vec<usize>> = Vec::new();
@@ -333,18 +337,6 @@ impl Model {
                 .or_else(|| having(None))
                 .unwrap_or_else(|| unknown(first)),
         }
-    }
-
-    pub(super) fn priority(&self, record: &GangRecord) -> i32 {
-        let class = record
-            .priority_class
-            .as_ref()
-            .and_then(|name| self.priorities.get(name));
-        let own = || {
-            let pods = self.members.get(&record.meta.key).into_iter().flatten();
-            pods.filter_map(|key| self.pods.get(key)).map(|pod| pod.priority).max()
-        };
-        class.copied().or_else(own).unwrap_or(0)
     }
 
     pub(super) fn base_of(&self, pod: &PodRecord) -> Option<ObjectKey> {

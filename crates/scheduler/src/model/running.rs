@@ -2,11 +2,12 @@
 //!
 //! Owns what the engine is told of a running gang (floors, pods by age, base, priority, whether it may be touched) and the
 //! notes by which an index of running gangs is kept up to date gang by gang: every change of a pod or a gang notes the gang;
-//! what moves everything (nodes that come and go, priorities) notes that nothing of the index holds any more.
+//! what moves everything (nodes that come and go, disruption budgets that select other pods) notes that nothing of the index holds any more.
 
 use std::collections::BTreeSet;
 
 use coppice_placement::preempt::{Running, RunningGroup, RunningPod};
+use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
 
 use super::{GangId, Model, PodRecord};
@@ -62,7 +63,8 @@ impl Model {
                 let record = self.gangs.get(key)?;
                 let mut running = Running {
                     name: id.to_string(),
-                    priority: self.priority(record),
+                    // By the most important pod: nobody evicts a pod that is as important as he is.
+                    priority: self.highest_priority(key),
                     base: None,
                     sequence: age(record.created),
                     protected: false,
@@ -79,7 +81,7 @@ impl Model {
                         .or(first.and_then(|pod| self.base_of(pod)).map(|base| base.to_string()));
                     running.groups.push(RunningGroup {
                         floor: group.floor,
-                        pods: members.placed.iter().map(|(pod, _)| running_pod(pod)).collect(),
+                        pods: members.placed.iter().map(|(pod, _)| self.running_pod(pod)).collect(),
                     });
                 }
                 let some = running.groups.iter().any(|group| !group.pods.is_empty());
@@ -96,7 +98,7 @@ impl Model {
                     protected: false,
                     groups: vec![RunningGroup {
                         floor: 1,
-                        pods: vec![running_pod(pod)],
+                        pods: vec![self.running_pod(pod)],
                     }],
                 })
             }
@@ -104,14 +106,21 @@ impl Model {
     }
 }
 
+impl Model {
+    fn highest_priority(&self, gang: &ObjectKey) -> i32 {
+        let pods = self.member_pods(gang).filter(|pod| pod.counts());
+        pods.map(|pod| pod.priority).max().unwrap_or(0)
+    }
+
+    fn running_pod(&self, pod: &PodRecord) -> RunningPod {
+        RunningPod {
+            name: pod.meta.key.to_string(),
+            budgets: self.budgets_of(pod),
+        }
+    }
+}
+
 /// Grows with the date of creation; whoever has none is older than everybody.
 fn age(created: Option<Timestamp>) -> u64 {
     created.map_or(0, |at| u64::try_from(at.as_second()).unwrap_or(0))
-}
-
-fn running_pod(pod: &PodRecord) -> RunningPod {
-    RunningPod {
-        name: pod.meta.key.to_string(),
-        guarded: false,
-    }
 }

@@ -109,7 +109,7 @@ impl Model {
     }
 
     /// All pods that name a gang, those that are ending or have ended too.
-    fn member_pods(&self, gang: &ObjectKey) -> impl Iterator<Item = &Arc<PodRecord>> {
+    pub(super) fn member_pods(&self, gang: &ObjectKey) -> impl Iterator<Item = &Arc<PodRecord>> {
         let keys = self.members.get(gang).into_iter().flatten();
         keys.filter_map(|key| self.pods.get(key))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coppice_runtime::cache::{Head, Interner, ObjectKey, Projection};
 use serde_json::{Value, json};
 
-use super::{GangId, GangRecord, Model, NodeProjection, PodRecord, PodRecords};
+use super::{BudgetRecord, GangId, GangRecord, Model, NodeProjection, PodRecord, PodRecords};
 
 /// The view of an object.
 pub(crate) fn project<P: Projection>(projection: &P, object: &Value) -> P::View {
@@ -64,6 +64,9 @@ pub(crate) struct PodSketch {
     pub(crate) ready: bool,
     /// It was ready once, and its status shows it.
     pub(crate) was_ready: bool,
+    pub(crate) priority: i32,
+    /// Its preemption policy is `Never`.
+    pub(crate) never_preempts: bool,
 }
 
 impl PodSketch {
@@ -82,6 +85,8 @@ impl PodSketch {
             foreign: false,
             ready: false,
             was_ready: false,
+            priority: 0,
+            never_preempts: false,
         }
     }
 
@@ -112,6 +117,7 @@ impl PodSketch {
             "metadata": {"name": self.name, "namespace": "n", "uid": format!("{}-{}", self.name, self.uid), "resourceVersion": "1",
                 "labels": labels, "deletionTimestamp": self.deleting.then_some("2026-01-01T00:00:00Z")},
             "spec": {"schedulerName": if self.foreign { "other" } else { "coppice" }, "nodeName": self.node,
+                "priority": self.priority, "preemptionPolicy": self.never_preempts.then_some("Never"),
                 "schedulingGates": if self.gated { json!([{"name": "g"}]) } else { Value::Null },
                 "affinity": if self.apart { apart } else { Value::Null },
                 "containers": [{"resources": {"requests": {"cpu": self.cpu.to_string()}}}]},
@@ -126,14 +132,46 @@ impl PodSketch {
 }
 
 pub(crate) fn gang(name: &str, floors: &[(&str, u32)], pack: Option<&str>) -> Arc<GangRecord> {
+    read_gang(&gang_object(name, floors, pack))
+}
+
+/// A gang that claims a priority class.
+pub(crate) fn gang_of_class(name: &str, floors: &[(&str, u32)], class: &str) -> Arc<GangRecord> {
+    let mut object = gang_object(name, floors, None);
+    object["spec"]["priorityClassName"] = json!(class);
+    read_gang(&object)
+}
+
+/// A disruption budget over the pods of a gang, or over all pods when that is empty.
+pub(crate) fn budget(name: &str, gang: &str, allowed: u32, version: u32) -> Arc<BudgetRecord> {
+    let labels = if gang.is_empty() {
+        json!({})
+    } else {
+        json!({"grove.io/podgang": gang})
+    };
+    let object = json!({
+        "metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version.to_string(), "generation": 1},
+        "spec": {"selector": {"matchLabels": labels}},
+        "status": {"observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": allowed, "desiredHealthy": 0,
+            "expectedPods": allowed},
+    });
+    let object = serde_json::from_value(object).expect("a budget");
+    Arc::new(BudgetRecord::of(&object).expect("stored"))
+}
+
+fn read_gang(object: &Value) -> Arc<GangRecord> {
+    let gang = serde_json::from_value(object.clone()).expect("a gang");
+    Arc::new(GangRecord::of(&gang).expect("stored"))
+}
+
+fn gang_object(name: &str, floors: &[(&str, u32)], pack: Option<&str>) -> Value {
     let groups: Vec<Value> = floors
         .iter()
         .map(|(name, floor)| json!({"name": name, "podReferences": [], "minReplicas": floor}))
         .collect();
-    let object = json!({
+    json!({
         "metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": "1",
             "labels": {"app.kubernetes.io/part-of": "s", "grove.io/podcliqueset-replica-index": "0"}},
         "spec": {"podgroups": groups, "topologyConstraint": pack.map(|key| json!({"packConstraint": {"required": key}}))},
-    });
-    Arc::new(GangRecord::of(&serde_json::from_value(object).expect("a gang")).expect("stored"))
+    })
 }

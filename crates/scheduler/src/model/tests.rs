@@ -95,6 +95,8 @@ fn pod_step() -> impl Strategy<Value = Step> {
             foreign: foreign == 0,
             ready: false,
             was_ready: false,
+            priority: 0,
+            never_preempts: false,
         })
     })
 }
