@@ -71,6 +71,8 @@ codes! {
     Scattered,
     /// The room is held by gangs that this one may not evict.
     Outranked,
+    /// There is room, and it is held for gangs that came first or have waited for long.
+    RoomHeld,
     /// The scheduler panicked while deciding about the gang; it is set aside and tried again later.
     InternalError,
 }

@@ -4,11 +4,14 @@
 //! model is rolled back (or built again where the panic left it half changed), and the gang is left alone for a while that
 //! grows with each failure. Every other gang has its turn as if the failed one were not there.
 
+use std::sync::Arc;
+
 use coppice_placement::state::Mark;
 use coppice_placement::{Reason, ReasonCode};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Engine, Round, SetAside, wake};
+use super::holding::Holder;
+use super::{Engine, Room, Round, SetAside, wake};
 use crate::caught::caught;
 use crate::model::GangId;
 
@@ -28,11 +31,11 @@ pub(super) struct Aside {
 /// A decision before the part of one gang.
 struct Checkpoint {
     mark: Mark,
-    held: usize,
+    held: Arc<Room>,
     evictions: usize,
     releases: usize,
     bindings: usize,
-    locked: bool,
+    holder: Option<Arc<Holder>>,
 }
 
 impl Engine {
@@ -45,11 +48,11 @@ impl Engine {
     ) -> Option<T> {
         let before = Checkpoint {
             mark: self.model.state().mark(),
-            held: round.held.len(),
+            held: round.held.clone(),
             evictions: round.decision.evictions.len(),
             releases: round.decision.releases.len(),
             bindings: round.commits.get(gang).map_or(0, |commit| commit.bindings.len()),
-            locked: round.locked,
+            holder: round.holder.clone(),
         };
         match caught(|| part(self, round)) {
             Ok(done) => Some(done),
@@ -62,10 +65,10 @@ impl Engine {
     }
 
     fn undo(&mut self, gang: &GangId, before: &Checkpoint, round: &mut Round) {
-        round.held.truncate(before.held);
+        round.held.clone_from(&before.held);
         round.decision.evictions.truncate(before.evictions);
         round.decision.releases.truncate(before.releases);
-        round.locked = before.locked;
+        round.holder.clone_from(&before.holder);
         // A gang has its turn only while nothing is under way for it, so whatever is now came from this part.
         self.busy.remove(gang);
         self.refused.remove(gang);
@@ -90,7 +93,7 @@ impl Engine {
         // What was asked names shapes of the state that is gone.
         round.stale = true;
         round.mark = self.model.state().mark();
-        for (pod, node) in &round.held {
+        for (pod, node) in round.held.iter() {
             self.model.hold(pod, node);
         }
     }

@@ -42,7 +42,7 @@ impl Engine {
 
     /// Says again what was said of a gang before, if nothing has changed that could make a difference.
     fn repeat_refusal(&mut self, question: &Question, round: &mut Round) -> bool {
-        let patience = (self.is_due(question, round), round.locked);
+        let patience = self.patience(question, round);
         let Some(refused) = self.refused.get(&question.id).filter(|refused| {
             refused.room == self.model.room()
                 && refused.question == *question
@@ -51,9 +51,9 @@ impl Engine {
         }) else {
             return false;
         };
-        let (reason, hold, locks) = (refused.reason.clone(), refused.hold.clone(), refused.locks);
+        let (reason, hold, holder) = (refused.reason.clone(), refused.hold.clone(), refused.holder.clone());
         if !self.release_if_stuck(question, round) {
-            round.locked |= locks;
+            round.holder = round.holder.take().or(holder);
             round.explain(question, reason);
             self.hold(hold, round);
             self.plan_wake(question, round);
@@ -68,20 +68,26 @@ impl Engine {
             round.explain(question, reason);
             return;
         }
-        let patience = (self.is_due(question, round), round.locked);
-        let (mut hold, mut locks) = (Room::new(), false);
-        if let Some(room) = self.when_gone(question, &self.leaving_pods()) {
+        if self.backfill(question, round) {
+            return;
+        }
+        let patience = self.patience(question, round);
+        let (may_hold, is_next) = patience;
+        let (mut hold, mut holder) = (Room::new(), None);
+        if may_hold && let Some(room) = self.when_gone(question, &self.leaving_pods()) {
+            self.note_held(&question.id, round.now);
             reason.message.push_str("; pods that are ending will make room");
             hold = room;
         } else if self.evict(question, round) || self.release_if_stuck(question, round) {
             return;
-        } else if patience == (true, false)
-            && let Some(room) = self.when_gone(question, &self.all_pods(question.gang.priority))
-        {
-            locks = true;
-            round.locked = true;
+        } else if is_next && let Some(room) = self.hold_for_long(question, round) {
+            let until = self.note_held(&question.id, round.now);
+            wake(&mut round.decision, until);
+            holder.clone_from(&round.holder);
             reason.message.push_str("; room that comes free is kept for it");
             hold = room;
+        } else if let Some(held) = self.held_against(question, round) {
+            reason = held;
         }
         let held = round.held.clone();
         self.hold(hold.clone(), round);
@@ -96,7 +102,7 @@ impl Engine {
                 hold,
                 held,
                 patience,
-                locks,
+                holder,
             },
         );
     }
@@ -142,7 +148,7 @@ impl Engine {
                     hold: Room::new(),
                     held: round.held.clone(),
                     patience: (false, false),
-                    locks: false,
+                    holder: None,
                 };
                 self.refused.insert(id.clone(), refused);
             }
@@ -169,17 +175,6 @@ impl Engine {
 
     fn leaving_pods(&self) -> Vec<ObjectKey> {
         self.model.leaving().cloned().collect()
-    }
-
-    /// Pods of ours that a gang of this priority may wait for.
-    fn all_pods(&self, priority: i32) -> Vec<ObjectKey> {
-        let pods = self
-            .model
-            .pods()
-            .filter(|pod| pod.takes_room() && self.model.is_ours(pod));
-        pods.filter(|pod| pod.priority <= priority)
-            .map(|pod| pod.meta.key.clone())
-            .collect()
     }
 
     /// Where the floors of a gang would go if these pods were gone.
@@ -248,8 +243,15 @@ impl Engine {
         true
     }
 
+    /// Whether room may be held for a gang, and whether it is next among those that have waited for long.
+    fn patience(&mut self, question: &Question, round: &mut Round) -> (bool, bool) {
+        let may_hold = self.may_hold(&question.id, round);
+        let is_next = may_hold && round.holder.is_none() && self.is_next_holder(&question.id, round);
+        (may_hold, is_next)
+    }
+
     /// Whether the gang has waited for so long that room is kept for it.
-    fn is_due(&self, question: &Question, round: &Round) -> bool {
+    pub(super) fn is_due(&self, question: &Question, round: &Round) -> bool {
         question
             .since
             .saturating_add(self.settings.starvation)
@@ -265,7 +267,7 @@ impl Engine {
 }
 
 /// The room that the floors of a plan take.
-fn room_of(question: &Question, plan: &Plan) -> Room {
+pub(super) fn room_of(question: &Question, plan: &Plan) -> Room {
     let floors = plan.bindings.iter().filter(|binding| !binding.extra);
     floors
         .filter_map(|binding| Some((question.pods.get(&binding.pod)?.clone(), binding.node.clone())))

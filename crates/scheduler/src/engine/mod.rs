@@ -23,6 +23,9 @@ mod decision;
 mod disruptions;
 #[cfg(test)]
 mod history_tests;
+mod holding;
+#[cfg(test)]
+mod holding_tests;
 mod incumbency;
 #[cfg(test)]
 mod preemption_tests;
@@ -67,6 +70,8 @@ pub struct Settings {
     pub budget: Budget,
     /// How long a gang waits before room is held for it.
     pub starvation: SignedDuration,
+    /// How long room is held for a gang, before it rests and others have their turn.
+    pub hold: SignedDuration,
     /// How long a gang may be bound in part, when that was not meant, before its pods are deleted.
     pub release: SignedDuration,
     /// How long a message about a gang stands before it is replaced by one with the same reason.
@@ -87,6 +92,7 @@ impl Default for Settings {
                 improvement: plan.improvement,
             },
             starvation: SignedDuration::from_mins(5),
+            hold: SignedDuration::from_mins(5),
             release: SignedDuration::from_secs(30),
             retell: SignedDuration::from_secs(5),
             // Creation is stored in whole seconds, so this is at least one.
@@ -109,6 +115,7 @@ pub struct Engine {
     reported: BTreeMap<GangId, (ReasonCode, Timestamp)>,
     confirmations: standing::PendingConfirmations,
     incumbency: incumbency::Incumbency,
+    holding: holding::Holding,
     spent: Vec<disruptions::Spent>,
     aside: BTreeMap<GangId, aside::Aside>,
     /// Called before a gang is planned.
@@ -133,6 +140,7 @@ impl Engine {
             reported: BTreeMap::new(),
             confirmations: standing::PendingConfirmations::default(),
             incumbency: incumbency::Incumbency::default(),
+            holding: holding::Holding::default(),
             spent: Vec::new(),
             aside: BTreeMap::new(),
             #[cfg(test)]
@@ -158,22 +166,12 @@ impl Engine {
 
     /// Decides what to do now, and assumes that it is done.
     pub fn decide(&mut self, now: Timestamp) -> Decision {
-        let mut round = Round {
-            now,
-            mark: self.model.state().mark(),
-            stale: false,
-            commits: BTreeMap::new(),
-            order: Vec::new(),
-            gone: Vec::new(),
-            held: Room::new(),
-            locked: false,
-            reasons: BTreeMap::new(),
-            decision: Decision::default(),
-        };
+        let mut round = self.round(now);
         self.settle_disruptions();
         let held: Room = self.busy.values().flatten().cloned().collect();
         self.hold(held, &mut round);
         let questions = self.questions(&mut round);
+        round.due = self.due(&questions, &mut round);
         for question in &questions {
             self.guarded(&question.id, &mut round, |engine, round| {
                 // Where the other copies of its set are may have been decided in this very round.
@@ -201,6 +199,22 @@ impl Engine {
         self.confirm(&mut round);
         self.clean_up(now);
         round.decision
+    }
+
+    fn round(&self, now: Timestamp) -> Round {
+        Round {
+            now,
+            mark: self.model.state().mark(),
+            stale: false,
+            commits: BTreeMap::new(),
+            order: Vec::new(),
+            gone: Vec::new(),
+            held: std::sync::Arc::default(),
+            due: Vec::new(),
+            holder: None,
+            reasons: BTreeMap::new(),
+            decision: Decision::default(),
+        }
     }
 
     /// Puts the decision together, and notes what is under way from now on.
@@ -272,7 +286,9 @@ impl Engine {
         for (pod, node) in &room {
             self.model.hold(pod, node);
         }
-        round.held.extend(room);
+        if !room.is_empty() {
+            std::sync::Arc::make_mut(&mut round.held).extend(room);
+        }
     }
 
     /// Takes bindings of the engine into the commit of a gang, and assumes them.
@@ -315,6 +331,7 @@ impl Engine {
         self.stuck.retain(|gang, _| waiting.contains(gang));
         self.reported.retain(|gang, _| waiting.contains(gang));
         self.confirmations.retain(&self.model);
+        self.forget_holding();
     }
 }
 

@@ -1,12 +1,14 @@
 //! One decision while it is made, and what is remembered of a gang that did not fit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use coppice_placement::Reason;
 use coppice_placement::state::Mark;
 use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
 
+use super::holding::Holder;
 use super::{Commit, Decision};
 use crate::model::{GangId, Question};
 
@@ -20,10 +22,11 @@ pub(super) struct Refused {
     pub(super) reason: Reason,
     pub(super) hold: Room,
     /// The room that was held for others.
-    pub(super) held: Room,
-    /// Whether it had waited for long, and somebody else had the room that is held against that.
+    pub(super) held: Arc<Room>,
+    /// Whether room could be held for it, and whether it was next among those that have waited for long.
     pub(super) patience: (bool, bool),
-    pub(super) locks: bool,
+    /// It has waited for long, and room is held for it.
+    pub(super) holder: Option<Arc<Holder>>,
 }
 
 /// One decision while it is made.
@@ -38,9 +41,10 @@ pub(super) struct Round {
     /// Gangs that lose pods in this decision.
     pub(super) gone: Vec<GangId>,
     /// Room that is held so far.
-    pub(super) held: Room,
-    /// Somebody has the room that is held against starvation.
-    pub(super) locked: bool,
+    pub(super) held: Arc<Room>,
+    /// Those that have waited for long, and the one of them for which room is held.
+    pub(super) due: Vec<GangId>,
+    pub(super) holder: Option<Arc<Holder>>,
     pub(super) reasons: BTreeMap<GangId, (Reason, bool)>,
     pub(super) decision: Decision,
 }

@@ -327,6 +327,15 @@ impl Model {
         }
     }
 
+    /// Gives room back that is held for a pod; undone by rolling the state back.
+    pub fn unhold(&mut self, key: &ObjectKey, node: &str) {
+        let pod = self.pods.get(key).cloned();
+        if let Some((pod, node)) = pod.zip(self.state.node_id(node)) {
+            let shape = self.shape(&pod);
+            self.state.lift(node, shape, 1);
+        }
+    }
+
     /// Whether a pod of the gang has a node, or is about to get it.
     #[must_use]
     pub fn has_begun(&self, gang: &GangId) -> bool {
