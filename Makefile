@@ -34,9 +34,10 @@ lint: toolchain ## formatting, clippy with warnings as errors, the direction of 
 	$(CARGO) clippy --workspace --test 'real*' --locked -- -D warnings
 	./hack/check-layers.sh
 
-deny: toolchain ## licences, sources and duplicate versions of all dependencies (installs cargo-deny when absent)
+deny: toolchain ## licences, sources, duplicate versions and known vulnerabilities of all dependencies (installs cargo-deny when absent)
 	@command -v cargo-deny >/dev/null || { echo "installing cargo-deny (once, a few minutes)"; $(CARGO) install --locked --quiet cargo-deny; }
 	$(CARGO) deny --locked check licenses bans sources
+	./hack/check-advisories.sh
 
 fmt: toolchain ## format all code
 	$(CARGO) fmt --all

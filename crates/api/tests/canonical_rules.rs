@@ -133,6 +133,18 @@ fn elements_that_share_a_key_keep_their_order() {
     different(&spec(["a", "b"]), &spec(["b", "a"]));
 }
 
+/// Of the tolerations that match a taint, the first says for how long the pod stays on its node: two orders can mean
+/// two things, so they are never compared as a set.
+#[test]
+fn tolerations_have_an_order() {
+    let brief = json!({"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 5});
+    let long = json!({"operator": "Exists", "tolerationSeconds": 3600});
+    different(
+        &json!({"tolerations": [brief, long]}),
+        &json!({"tolerations": [long, brief]}),
+    );
+}
+
 #[test]
 fn a_volume_without_a_source_is_an_empty_directory() {
     let spec = |volume: Value| json!({"volumes": [volume]});

@@ -20,6 +20,19 @@ pub(crate) struct Cluster {
     pub(crate) context: Option<String>,
 }
 
+/// The name of a set as people write it: `llm`, `pcs/llm` or `podcliqueset/llm`.
+pub(crate) fn set_name(text: &str) -> Result<String, String> {
+    let Some((kind, name)) = text.split_once('/') else {
+        return Ok(text.to_owned());
+    };
+    match kind.to_lowercase().as_str() {
+        "pcs" | "podcliqueset" | "podcliquesets" | "podcliqueset.grove.io" | "podcliquesets.grove.io" => {
+            Ok(name.to_owned())
+        }
+        _ => Err(format!("{kind:?} is not a PodCliqueSet: write NAME or pcs/NAME")),
+    }
+}
+
 impl Cluster {
     /// A client without retries: what is retried is decided where it is known whether it is still wanted.
     pub(crate) async fn client(&self, options: &layers::Options) -> Result<Client> {
@@ -77,3 +90,16 @@ impl Cluster {
 
 const NO_CLUSTER: &str = "give --kubeconfig, set KUBECONFIG, or start an embedded cluster with: coppice up";
 const CONTEXTS: &str = "list the contexts with: kubectl config get-contexts, and name one with --context";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_named_with_and_without_their_kind() {
+        for text in ["llm", "pcs/llm", "PodCliqueSet/llm", "podcliquesets.grove.io/llm"] {
+            assert_eq!(set_name(text).as_deref(), Ok("llm"), "{text}");
+        }
+        assert!(set_name("pod/llm").is_err());
+    }
+}

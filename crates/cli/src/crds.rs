@@ -10,7 +10,7 @@ use coppice_crds::{InstallOptions, Progress, install};
 use crate::client::Cluster;
 use crate::reference;
 
-/// Print or install the CustomResourceDefinitions.
+/// Print or install the CustomResourceDefinitions
 ///
 /// Without a subcommand they are printed, ready for: coppice crds | kubectl apply --server-side -f -
 #[derive(Args)]
@@ -46,9 +46,9 @@ impl Crds {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let Some(Action::Install { cluster, timeout }) = self.command else {
             match self.output {
-                Form::Yaml => print!("{}", coppice_api::crd::to_yaml()),
-                Form::Json => println!("{}", coppice_api::crd::to_json()),
-                Form::Markdown => print!("{}", reference::markdown(&coppice_api::crd::all())),
+                Form::Yaml => out!("{}", coppice_api::crd::to_yaml()),
+                Form::Json => outln!("{}", coppice_api::crd::to_json()),
+                Form::Markdown => out!("{}", reference::markdown(&coppice_api::crd::all())),
             }
             return Ok(ExitCode::SUCCESS);
         };
@@ -59,11 +59,11 @@ impl Crds {
         };
         let changes = install(client, &options, |progress| {
             if let Progress::Applied { name, change } = progress {
-                println!("{name} {change}");
+                outln!("{name} {change}");
             }
         })
         .await?;
-        println!("the cluster serves all {} kinds", changes.len());
+        outln!("the cluster serves all {} kinds", changes.len());
         Ok(ExitCode::SUCCESS)
     }
 }

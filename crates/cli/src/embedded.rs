@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// The schedulers that sets may name; the first is for those that name none.
-const SCHEDULERS: [&str; 2] = ["default-scheduler", "coppice"];
+const SCHEDULERS: [&str; 2] = [DEFAULT_NAME, "default-scheduler"];
 
 /// What an embedded cluster is like.
 pub(crate) struct EmbeddedOptions {
@@ -174,16 +174,44 @@ fn ended_or_stopped<T>(
     stopping.run_until_cancelled_owned(future)
 }
 
-/// Writes a file that only its owner may read: it holds a key.
+/// Writes a file that only its owner may read: it holds a key. A file that is there keeps neither its rights nor, where
+/// it is a link, its place: another one takes its name.
 fn write_private(file: &Path, text: &str) -> Result<()> {
     use std::io::Write;
+    let context = || format!("cannot write the kubeconfig {}", file.display());
+    let mut name = file.file_name().with_context(context)?.to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let temporary = file.with_file_name(name);
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut handle = options
-        .open(file)
-        .with_context(|| format!("cannot write the kubeconfig {}", file.display()))?;
-    handle.write_all(text.as_bytes())?;
-    Ok(())
+    let write = || {
+        options.open(&temporary)?.write_all(text.as_bytes())?;
+        std::fs::rename(&temporary, file)
+    };
+    write()
+        .inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+        .with_context(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_is_private_whatever_was_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("coppice.kubeconfig");
+        let mode = || std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        write_private(&file, "first").unwrap();
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        write_private(&file, "second").unwrap();
+        assert_eq!(mode(), 0o600);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "second");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
 }

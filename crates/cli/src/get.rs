@@ -9,17 +9,18 @@ use coppice_runtime::layers;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 
-use crate::client::Cluster;
+use crate::client::{Cluster, set_name};
 use crate::gather::{self, Live};
 use crate::output::{self, Format};
 use crate::screen::Screen;
 use crate::view::text::{self, Style};
 use crate::view::{SetView, build, table};
 
-/// Show a set as a tree of replicas, groups, cliques and pods; without a name, all sets.
+/// Show a set as a tree of replicas, groups, cliques and pods; or all sets
 #[derive(Args)]
 pub(crate) struct Get {
-    /// The PodCliqueSet
+    /// The PodCliqueSet: NAME or pcs/NAME
+    #[arg(value_parser = set_name)]
     name: Option<String>,
     #[command(flatten)]
     cluster: Cluster,
@@ -78,7 +79,7 @@ impl Get {
         }
         if views.is_empty() && self.output == Format::Text {
             let place = if self.all_namespaces { "the cluster" } else { namespace };
-            eprintln!("no PodCliqueSets in {place}; an example: examples/disaggregated.yaml");
+            errln!("no PodCliqueSets in {place}; an example: examples/disaggregated.yaml");
         }
         let list = table::SetList::new(views);
         self.output.print(&list, table::draw)?;
@@ -96,7 +97,7 @@ impl Get {
             gather::settled(&mut changes).await?;
             let Some((set, objects)) = live.now() else {
                 if last.is_some() {
-                    println!("PodCliqueSet {namespace}/{name} is gone");
+                    outln!("PodCliqueSet {namespace}/{name} is gone");
                     return Ok(ExitCode::SUCCESS);
                 }
                 continue;
@@ -112,7 +113,7 @@ impl Get {
                 let short = Style { pods: false, ..style };
                 screen.draw(&[text::draw(&view, style), text::draw(&view, short)])?;
             } else {
-                println!("{}", text::draw(&view, self.style()));
+                outln!("{}", text::draw(&view, self.style()));
             }
             last = Some(view);
         }

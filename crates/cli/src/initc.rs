@@ -27,7 +27,7 @@ use crate::process::ended;
 /// What a shell says when a program was ended by SIGTERM; never 0, which would let the pod's containers start.
 const TERMINATED: u8 = 143;
 
-/// Wait, inside a pod, until the cliques that it starts after are ready.
+/// Wait, inside a pod, until the cliques that it starts after are ready
 ///
 /// Runs as the init container grove-initc of pods with a start-up order; the operator puts it there.
 #[derive(Args)]

@@ -1,24 +1,28 @@
 //! `coppice lint`: what admission would say of manifests, without a cluster.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use coppice_api::admission::{
-    Context, Outcome, Schedulers, default_pod_clique_set, validate_cluster_topology_binding, validate_pod_clique_set,
+    Context, FieldError, Outcome, Schedulers, default_pod_clique_set, validate_cluster_topology_binding,
+    validate_pod_clique_set,
 };
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
 use coppice_schema::{Definitions, Root};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::manifests::{self, Document};
 use crate::output::Format;
 use crate::view::API_VERSION;
 
-/// Check manifests as admission would, without a cluster.
+/// Check manifests as admission would, without a cluster
 ///
-/// Exits with 1 when a manifest would be refused. Topologies that the manifests define are known to the sets among them.
+/// Exits with 1 when a manifest would be refused. Topologies that the manifests define are known to the sets among them;
+/// a set that names another one gets a warning, and its levels are not checked.
 #[derive(Args)]
 pub(crate) struct Lint {
     /// Files, directories, or - for standard input
@@ -100,7 +104,9 @@ fn check(documents: &[Document], schedulers: &[String], mnnvl: bool) -> LintView
     for document in of_kind("PodCliqueSet") {
         let outcome = document.decode::<PodCliqueSet>().map(|mut set| {
             default_pod_clique_set(&mut set, None);
-            validate_pod_clique_set(&set, None, &context)
+            let mut outcome = validate_pod_clique_set(&set, None, &context);
+            leave_to_cluster(&document.object, &context, &mut outcome);
+            outcome
         });
         items.push(verdict(document, outcome));
     }
@@ -108,6 +114,43 @@ fn check(documents: &[Document], schedulers: &[String], mnnvl: bool) -> LintView
         api_version: API_VERSION,
         kind: "LintView",
         items,
+    }
+}
+
+/// Turns the errors about a topology that only the cluster may have into a warning.
+fn leave_to_cluster(set: &Value, context: &Context, outcome: &mut Outcome) {
+    let mut names = BTreeSet::new();
+    topology_names(&set["spec"]["template"], &mut names);
+    // Of several names in one set all are errors, whatever the cluster has.
+    let [name] = Vec::from_iter(names)[..] else { return };
+    if context.topologies.contains_key(name) {
+        return;
+    }
+    let unknown = |error: &FieldError| {
+        error.path.to_string().ends_with(".topologyName") && error.bad_value.as_ref().is_some_and(|bad| *bad == name)
+    };
+    let before = outcome.errors.len();
+    outcome.errors.retain(|error| !unknown(error));
+    if outcome.errors.len() < before {
+        outcome.warnings.push(format!(
+            "ClusterTopologyBinding {name:?} is not among these manifests: the cluster must have it, and its levels are not \
+             checked here"
+        ));
+    }
+}
+
+/// All topologies that constraints below a value name.
+fn topology_names<'a>(value: &'a Value, names: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(members) => {
+            let named = members
+                .get("topologyConstraint")
+                .and_then(|found| found["topologyName"].as_str());
+            names.extend(named.filter(|name| !name.is_empty()));
+            members.values().for_each(|member| topology_names(member, names));
+        }
+        Value::Array(items) => items.iter().for_each(|item| topology_names(item, names)),
+        _ => {}
     }
 }
 
@@ -157,4 +200,43 @@ fn draw(view: &LintView) -> String {
         text.extend(errors.chain(item.warnings.iter().map(|warning| format!("  warning: {warning}\n"))));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SET: &str = include_str!("../../../examples/disaggregated.yaml");
+    const TOPOLOGY: &str = include_str!("../../../examples/topology.yaml");
+
+    fn lint(texts: &[&str]) -> LintView {
+        let documents = texts.iter().flat_map(|text| manifests::parse("test", text).unwrap());
+        check(&documents.collect::<Vec<_>>(), &["coppice".to_owned()], false)
+    }
+
+    #[test]
+    fn a_topology_that_only_the_cluster_has_is_a_warning() {
+        let alone = lint(&[SET]);
+        let verdict = &alone.items[0];
+        assert_eq!(verdict.errors, Vec::<String>::new());
+        assert!(
+            verdict
+                .warnings
+                .iter()
+                .any(|warning| warning.contains("is not among these manifests")),
+            "{verdict:?}"
+        );
+        let both = lint(&[TOPOLOGY, SET]);
+        assert!(both.items.iter().all(|item| item.errors.is_empty()), "{both:?}");
+        let warned = both.items.iter().flat_map(|item| &item.warnings);
+        assert_eq!(
+            warned
+                .filter(|warning| warning.contains("among these manifests"))
+                .count(),
+            0
+        );
+        // A level that a known topology lacks is still an error.
+        let wrong = lint(&[TOPOLOGY, &SET.replace("rack", "shelf")]);
+        assert!(wrong.items.iter().any(|item| !item.errors.is_empty()));
+    }
 }

@@ -1,5 +1,7 @@
 //! The `coppice` binary: one program with subcommands for people, for clusters and for laptops.
-#![allow(clippy::print_stdout, reason = "printing is what a command line is for")]
+
+#[macro_use]
+mod output;
 
 mod client;
 mod crds;
@@ -18,7 +20,6 @@ mod locate;
 mod logging;
 mod manifests;
 mod operator;
-mod output;
 mod plan;
 mod process;
 mod reference;
@@ -29,7 +30,7 @@ mod topology;
 mod up;
 mod view;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -50,47 +51,43 @@ First steps:
 
 Commands that show something take -o json and -o yaml.";
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done, and nothing is wrong
+  1    an error, or what was looked at is wrong (doctor, lint, plan)
+  2    a command line or configuration that cannot be used
+  141  the reader of the output has gone
+Some commands have more: see their --help.";
+
 /// Gangs of pods for multi-node AI inference on Kubernetes.
 ///
 /// Coppice runs PodCliqueSets: whole serving systems whose pods are placed together, started in order, scaled as units
 /// and updated without restarting a model by accident.
 #[derive(Parser)]
 #[command(name = "coppice", version, propagate_version = true, max_term_width = 100, after_help = FIRST_STEPS)]
+#[command(after_long_help = format!("{FIRST_STEPS}\n\n{EXIT_CODES}"))]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
-/// In the order in which people meet them: try, look, before a change, run.
+/// In the order in which people meet them: try, look, before a change, run. What help says of a command is the
+/// documentation of its arguments: a comment here would hide it.
 #[derive(Subcommand)]
 enum Command {
-    /// A guided tour on an embedded cluster: no cluster, no Docker, no Go
     Demo(demo::Demo),
-    /// Start an embedded cluster with simulated nodes, operator and scheduler
     Up(up::Up),
-    /// Show a set as a tree of replicas, groups, cliques and pods; or all sets
     Get(get::Get),
-    /// Say whether a set is ready, in one line and by the exit code
     Status(status::Status),
-    /// Say where the pods of a gang are, or why they are not placed and what helps
     Explain(explain::Explain),
-    /// Show what happened to a set and everything it owns, warnings first
     Events(events::Events),
-    /// Show nodes by topology: GPUs, what is free, and which gangs run where
     Topology(topology::Topology),
-    /// Check an installation, and say what to do about what is wrong with it
     Doctor(doctor::Doctor),
-    /// Check manifests as admission would, without a cluster
     Lint(lint::Lint),
-    /// Show what applying manifests would change, which pods it replaces, and how
     Plan(plan::Plan),
-    /// Print or install the CustomResourceDefinitions
     Crds(crds::Crds),
-    /// Run the operator on the cluster of the current kubeconfig, or in a pod
     Operator(operator::Operator),
-    /// Run the gang scheduler on the cluster of the current kubeconfig, or in a pod
     Scheduler(scheduler::Scheduler),
-    /// Wait, inside a pod, until the cliques that it starts after are ready
     Initc(initc::Initc),
     /// Print the completion script of a shell
     Completion {
@@ -113,10 +110,39 @@ fn command(program: &OsStr) -> clap::Command {
     command
 }
 
+/// Options that kubectl takes before the verb, too.
+const BEFORE_THE_VERB: [&str; 4] = ["-n", "--namespace", "--kubeconfig", "--context"];
+
+/// The arguments with what came before the verb behind it, where the verb takes it or refuses it by its name.
+fn verb_first(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut rest = arguments.into_iter();
+    let mut all: Vec<OsString> = rest.next().into_iter().collect();
+    let mut moved = Vec::new();
+    let verb = loop {
+        let Some(argument) = rest.next() else { break None };
+        let text = argument.to_string_lossy();
+        let (name, value) = text
+            .split_once('=')
+            .map_or((&*text, None), |(name, value)| (name, Some(value)));
+        if !BEFORE_THE_VERB.contains(&name) {
+            break Some(argument);
+        }
+        let whole = value.is_some();
+        moved.push(argument);
+        if !whole {
+            moved.extend(rest.next());
+        }
+    };
+    all.extend(verb);
+    all.extend(moved);
+    all.extend(rest);
+    all
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let program = std::env::args_os().next().unwrap_or_default();
-    let matches = command(&program).get_matches();
+    let matches = command(&program).get_matches_from(verb_first(std::env::args_os()));
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // People at a terminal want to hear of trouble only; whoever runs a part of a cluster wants to follow it. The operator
     // has a configuration that says what to log.
@@ -146,17 +172,17 @@ async fn main() -> ExitCode {
                 .file_stem()
                 .and_then(OsStr::to_str)
                 .filter(|name| *name == PLUGIN);
-            clap_complete::generate(
-                shell,
-                &mut Arguments::command(),
-                name.unwrap_or("coppice"),
-                &mut std::io::stdout(),
-            );
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), name.unwrap_or("coppice"), &mut script);
+            out!("{}", String::from_utf8_lossy(&script));
             Ok(ExitCode::SUCCESS)
         }
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        if output::is_reader_gone(&error) {
+            return ExitCode::from(output::READER_GONE);
+        }
+        errln!("error: {error:#}");
         ExitCode::FAILURE
     })
 }
@@ -168,6 +194,51 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn help_says_all_that_is_written_for_it() {
+        let mut command = Arguments::command();
+        let mut long = |name: &str| {
+            let found = command.find_subcommand_mut(name).expect("a command");
+            found.render_long_help().to_string()
+        };
+        assert!(long("status").contains("4 degraded; 5 not ready within --timeout"));
+        assert!(long("doctor").contains("Exits with 1 when a check fails"));
+        assert!(long("explain").contains("kubectl get nodes,pods,podgangs"));
+        assert!(long("crds").contains("coppice crds | kubectl apply"));
+        let names: Vec<String> = Arguments::command()
+            .get_subcommands()
+            .filter(|command| command.get_about().is_none())
+            .map(|command| command.get_name().to_owned())
+            .collect();
+        assert!(names.is_empty(), "without a line of help: {names:?}");
+        assert!(
+            Arguments::command()
+                .render_long_help()
+                .to_string()
+                .contains("Exit codes:")
+        );
+    }
+
+    #[test]
+    fn options_may_come_before_the_verb() {
+        let sorted = |line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            let words: Vec<String> = verb_first(words)
+                .into_iter()
+                .map(|word| word.into_string().unwrap())
+                .collect();
+            words.join(" ")
+        };
+        assert_eq!(sorted("coppice -n ns get llm -o json"), "coppice get -n ns llm -o json");
+        assert_eq!(
+            sorted("coppice --kubeconfig=f --context c get"),
+            "coppice get --kubeconfig=f --context c"
+        );
+        assert_eq!(sorted("coppice get -n ns"), "coppice get -n ns");
+        assert_eq!(sorted("coppice --help"), "coppice --help");
+        assert_eq!(sorted("coppice -n ns"), "coppice -n ns");
     }
 
     #[test]

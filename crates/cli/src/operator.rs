@@ -38,7 +38,7 @@ const NO_COMPUTE_DOMAINS: u8 = 7;
 const SERVICE: &str = "grove-operator";
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Run the operator on the cluster of the current kubeconfig, or in a pod.
+/// Run the operator on the cluster of the current kubeconfig, or in a pod
 ///
 /// The CRDs must be there: coppice crds install. With a configuration file it serves probes, metrics and webhooks as the
 /// file says; without one it only works. Stops cleanly on Ctrl-C or SIGTERM.
@@ -74,13 +74,13 @@ impl Operator {
         let (configuration, warnings) = match self.configuration() {
             Ok(read) => read,
             Err(error) => {
-                eprintln!("{error:#}");
+                errln!("{error:#}");
                 return Ok(ExitCode::from(BAD_CONFIGURATION));
             }
         };
         if self.print_config {
-            warnings.iter().for_each(|warning| eprintln!("{warning}"));
-            print!("{}", serde_saphyr::to_string(&configuration)?);
+            warnings.iter().for_each(|warning| errln!("{warning}"));
+            out!("{}", serde_saphyr::to_string(&configuration)?);
             return Ok(ExitCode::SUCCESS);
         }
         logging::start(configuration.log_level.filter(), configuration.log_format);
@@ -88,7 +88,7 @@ impl Operator {
         let metrics = Metrics::default();
         let client = self.client(&configuration, &metrics).await?;
         if configuration.network.auto_mnnvl_enabled && !serves_compute_domains(&client).await? {
-            eprintln!(
+            errln!(
                 "network.autoMNNVLEnabled: the cluster serves no computedomains of resource.nvidia.com/v1beta1; install \
                  the DRA driver for NVIDIA GPUs, or turn it off"
             );

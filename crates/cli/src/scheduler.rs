@@ -17,7 +17,7 @@ use crate::process::{Process, ended, identity};
 /// The lease that schedulers are elected by.
 const LEASE: &str = "coppice-scheduler";
 
-/// Run the gang scheduler on the cluster of the current kubeconfig, or in a pod.
+/// Run the gang scheduler on the cluster of the current kubeconfig, or in a pod
 ///
 /// It places pods that name it, gang by gang: all of a gang's minimum or nothing, packed as the gang asks. The CRDs must
 /// be there: coppice crds install. Stops cleanly on Ctrl-C or SIGTERM.

@@ -12,9 +12,9 @@ use coppice_cluster::profile::NodeProfile;
 use crate::embedded::{Embedded, EmbeddedOptions};
 use crate::process::ended;
 
-/// Start an embedded cluster with simulated nodes, operator and scheduler, for use with kubectl.
+/// Start an embedded cluster with simulated nodes, operator and scheduler
 ///
-/// Runs until Ctrl-C. Everything is in memory and gone afterwards.
+/// It is for use with kubectl and runs until Ctrl-C. Everything is in memory and gone afterwards.
 #[derive(Args)]
 pub(crate) struct Up {
     /// The kind of nodes: small, h100 or gb200-nvl72
@@ -42,28 +42,28 @@ impl Up {
             behaviour: PodBehaviour::default(),
         })
         .await?;
-        println!(
+        outln!(
             "An embedded cluster of {} {} nodes is up at {}.",
             self.nodes,
             self.profile.name(),
             embedded.url().unwrap_or_default()
         );
-        println!();
-        println!(
+        outln!();
+        outln!(
             "  export KUBECONFIG={}",
             std::path::absolute(&file).unwrap_or(file).display()
         );
-        println!("  kubectl get nodes");
-        println!("  kubectl apply --server-side -f examples/topology.yaml -f examples/disaggregated.yaml");
-        println!("  kubectl get podcliquesets,podcliques,podgangs,pods");
-        println!();
-        println!("Ctrl-C ends it; nothing is kept.");
+        outln!("  kubectl get nodes");
+        outln!("  kubectl apply --server-side -f examples/topology.yaml -f examples/disaggregated.yaml");
+        outln!("  kubectl get podcliquesets,podcliques,podgangs,pods");
+        outln!();
+        outln!("Ctrl-C ends it; nothing is kept.");
         let outcome = tokio::select! {
             biased;
             ended = embedded.failed() => Err(ended.into()),
             () = ended() => Ok(ExitCode::SUCCESS),
         };
-        println!("stopping");
+        outln!("stopping");
         embedded.stop().await;
         outcome
     }

@@ -467,6 +467,30 @@ fn the_demo_tells_its_story_in_plain_lines_and_ends() {
 }
 
 #[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let transcript = Transcript::new();
+    for line in ["crds", "completion bash", "crds -o json"] {
+        let mut child = transcript
+            .command(line)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The output is larger than a pipe holds, so the program is still writing.
+        let mut output = BufReader::with_capacity(1, child.stdout.take().unwrap());
+        output.read_line(&mut String::new()).unwrap();
+        drop(output);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{line}");
+        assert!(
+            matches!(ended.status.code(), Some(0 | 141)),
+            "{line}: {:?}",
+            ended.status
+        );
+    }
+}
+
+#[test]
 fn the_program_is_a_plugin_of_kubectl() {
     let transcript = Transcript::new();
     let plugin = transcript.directory.path().join("kubectl-grove");

@@ -25,7 +25,7 @@ pub struct SetContext<'a> {
     pub topology: Option<&'a TopologyLevels>,
     /// A hash written by another operator, or by another version of ours, that names these templates.
     pub adopted_hash: Option<String>,
-    /// What the ResourceClaimTemplate objects ask for that the set refers to and that exist, by namespace and name.
+    /// The ResourceClaimTemplate objects that the set refers to and that exist, by namespace and name.
     pub claim_templates: BTreeMap<(String, String), Value>,
 }
 

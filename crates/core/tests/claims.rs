@@ -32,10 +32,18 @@ spec:
       resourceSharing: [{name: own, scope: PerReplica, filter: {childCliqueNames: [b]}}]
 ";
 
+/// A ResourceClaimTemplate object that is shared with other namespaces.
+fn template(namespace: &str, shared: &str, content: &Value) -> Value {
+    json!({"metadata": {"namespace": namespace, "annotations": {"grove.io/shared-with-namespaces": shared}},
+        "spec": {"spec": content}})
+}
+
 fn world() -> World {
     let mut world = World::new(RS);
     let content = json!({"devices": {"requests": [{"name": "d", "exactly": {"deviceClassName": "away"}}]}});
-    world.claim_templates.insert(("test".into(), "away".into()), content);
+    world
+        .claim_templates
+        .insert(("test".into(), "away".into()), template("test", "", &content));
     world
 }
 
@@ -235,4 +243,34 @@ fn w31_claims_go_after_their_users() {
         settle_watching(&mut world);
         assert!(claims(&world).len() < before);
     }
+}
+
+#[test]
+fn a_template_of_another_namespace_counts_when_that_namespace_shares_it() {
+    let mut world = world();
+    let content = json!({"devices": {"requests": [{"name": "d", "exactly": {"deviceClassName": "secret"}}]}});
+    let key = ("far".to_owned(), "away".to_owned());
+    let other = template("far", "others", &content);
+    world.claim_templates.insert(key.clone(), other);
+    world.edit("PodCliqueSet", "rs", |set| {
+        set["spec"]["template"]["resourceSharing"][1]["namespace"] = json!("far");
+    });
+    world.settle();
+    assert!(world.pods().is_empty(), "every pod shares the claim");
+    let status = &world.get("PodCliqueSet", "rs")["status"];
+    let description = status["lastErrors"][0]["description"].as_str().unwrap();
+    let expected = "far/away with annotation grove.io/shared-with-namespaces: test";
+    assert!(description.contains(expected), "{description}");
+    assert!(claims(&world).iter().all(|name| !name.ends_with("away")));
+    world
+        .claim_templates
+        .insert(key.clone(), template("far", "others, test", &content));
+    world.settle();
+    assert_eq!(world.pods().len(), 4);
+    // Consent that is taken back does not touch what exists.
+    world.claim_templates.insert(key, template("far", "", &content));
+    let before = claims(&world);
+    world.settle();
+    assert_eq!(claims(&world), before);
+    assert_eq!(world.pods().len(), 4);
 }

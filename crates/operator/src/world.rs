@@ -19,8 +19,8 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::core::ApiResource;
 use kube::{Client, Resource, ResourceExt};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::keys::{SetKey, replica_of, replica_of_unlabelled, set_of};
 use crate::pods;
@@ -374,7 +374,7 @@ impl World {
         all.into_iter().filter_map(named).collect()
     }
 
-    /// What existing ResourceClaimTemplates ask for, of those a set refers to.
+    /// Existing ResourceClaimTemplates of those a set refers to: where they are, whom they are shared with, what they ask for.
     pub fn claim_templates(
         &self,
         moment: &Moment<'_>,
@@ -383,7 +383,9 @@ impl World {
         let find = |key: &(String, String)| {
             let object = ObjectKey::new(key.0.as_str(), key.1.as_str());
             let template = self.claim_templates.get(moment, &object)?;
-            Some(template["spec"]["spec"].clone())
+            let annotations = &template["metadata"]["annotations"];
+            let metadata = json!({"namespace": key.0, "annotations": annotations});
+            Some(json!({"metadata": metadata, "spec": template["spec"]}))
         };
         wanted
             .into_iter()

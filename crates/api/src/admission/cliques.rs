@@ -16,7 +16,7 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Outcome) {
         let at = Subject::template_path().field("cliques");
         found
             .errors
-            .push(FieldError::required(at, "a set needs at least one clique"));
+            .push(FieldError::required(at, "at least one PodClique must be defined"));
     }
     let mut names = BTreeSet::new();
     let mut roles = BTreeMap::new();

@@ -85,11 +85,18 @@ fn schedulers(binding: &ClusterTopologyBinding, context: &Context, found: &mut O
         match profiles.get(name) {
             None => {
                 let enabled = profiles.iter().filter(|(_, profile)| profile.topology_aware);
-                let enabled = enabled.map(|(name, _)| name.as_str());
-                found.errors.push(FieldError::not_supported(at, name, enabled));
+                let enabled: Vec<&str> = enabled.map(|(name, _)| name.as_str()).collect();
+                let detail = match enabled.as_slice() {
+                    [] => "scheduler backend is not enabled in Grove; remove the entry".to_owned(),
+                    names => format!(
+                        "scheduler backend is not enabled in Grove; name one of: {}",
+                        names.join(", ")
+                    ),
+                };
+                found.errors.push(FieldError::invalid(at, name, detail));
             }
             Some(profile) if !profile.topology_aware => {
-                let detail = "this scheduler has no topology objects to refer to; remove the entry";
+                let detail = "scheduler backend does not implement topology-aware scheduling; remove the entry";
                 found.errors.push(FieldError::invalid(at, name, detail));
             }
             Some(_) => {}

@@ -7,7 +7,7 @@ use crate::types::CliqueStartupType;
 use super::subject::Subject;
 use super::{Context, FieldError, FieldPath, Outcome};
 
-const FIXED: &str = "cannot change once the set exists; create a new set to change it";
+const FIXED: &str = "field is immutable; create a new set to change it";
 
 pub(super) fn check(old: &Subject<'_>, new: &Subject<'_>, context: &Context, found: &mut Outcome) {
     let path = Subject::template_path();
@@ -43,12 +43,16 @@ fn composition<'a>(
     for (path, name) in new {
         missing.remove(name);
         if !known.contains(name) {
-            let detail = format!("{what} {name:?} cannot be added to an existing set; create a new set");
+            let detail = format!(
+                "not allowed to change {what} composition: {name:?} cannot be added to an existing set; create a new set"
+            );
             found.errors.push(FieldError::forbidden(path.field("name"), detail));
         }
     }
     for name in missing {
-        let detail = format!("{what} {name:?} cannot be removed from an existing set; create a new set");
+        let detail = format!(
+            "not allowed to change {what} composition: {name:?} cannot be removed from an existing set; create a new set"
+        );
         found.errors.push(FieldError::forbidden(path.clone(), detail));
     }
 }
@@ -69,8 +73,7 @@ fn cliques(old: &Subject<'_>, new: &Subject<'_>, context: &Context, found: &mut 
         let at_this_place = old.template.cliques.get(index);
         if ordered && at_this_place.is_some_and(|other| other.name != clique.name && new.clique(&other.name).is_some())
         {
-            let detail =
-                "the order of cliques cannot change when they start in order; put the clique back in its place";
+            let detail = "clique order cannot be changed when StartupType is InOrder or Explicit; put the clique back in its place";
             found.errors.push(FieldError::forbidden(path.clone(), detail));
         }
         let spec = path.field("spec");

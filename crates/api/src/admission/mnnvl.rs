@@ -61,10 +61,16 @@ pub(super) fn check_change(old: &Subject<'_>, new: &Subject<'_>, found: &mut Out
             continue;
         };
         let error = match (*before, value) {
-            (None, Some(_)) => FieldError::forbidden(path, "the annotation cannot be added to an existing set"),
-            (Some(_), None) => FieldError::forbidden(path, "the annotation cannot be removed from an existing set"),
+            (None, Some(_)) => FieldError::forbidden(
+                path,
+                "the annotation is immutable and cannot be added to an existing set",
+            ),
+            (Some(_), None) => FieldError::forbidden(
+                path,
+                "the annotation is immutable and cannot be removed from an existing set",
+            ),
             (Some(before), Some(now)) if before != now => {
-                FieldError::invalid(path, now, format!("the annotation cannot change; it was {before:?}"))
+                FieldError::invalid(path, now, format!("the annotation is immutable; it was {before:?}"))
             }
             _ => continue,
         };

@@ -28,7 +28,8 @@ pub(super) fn check(subject: &Subject<'_>, context: &Context, found: &mut Outcom
                 }
             }
             Some(first) if first != name => {
-                let detail = format!("all cliques of a set must have the same scheduler, and the first has {first:?}");
+                let detail =
+                    format!("the schedulerName for all pods have to be the same, and the first clique has {first:?}");
                 found.errors.push(FieldError::invalid(at, name, detail));
             }
             Some(_) => {}

@@ -78,7 +78,7 @@ fn cycles(subject: &Subject<'_>, found: &mut Outcome) {
         if let Some(cycle) = walk(&clique.name, &after, &mut done) {
             let at = path.field("spec").field("startsAfter");
             let detail = format!(
-                "the cliques wait for each other in a circle ({}); remove one of these dependencies",
+                "clique must not have circular dependencies ({}); remove one of them",
                 cycle.join(" after ")
             );
             found.errors.push(FieldError::invalid(at, clique.name.as_str(), detail));

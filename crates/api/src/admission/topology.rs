@@ -47,7 +47,7 @@ pub(super) fn check(subject: &Subject<'_>, context: &Context, found: &mut Outcom
     let Some(binding) = context.topologies.get(topology) else {
         for (path, constraint) in constraints(subject).filter(|(_, constraint)| own_name(Some(constraint)).is_some()) {
             let name = own_name(Some(constraint)).unwrap_or_default();
-            let detail = "no ClusterTopologyBinding has this name; create it or name another";
+            let detail = format!("ClusterTopologyBinding {name:?} not found; create it or name another");
             found
                 .errors
                 .push(FieldError::invalid(path.field("topologyName"), name, detail));
@@ -65,7 +65,12 @@ pub(super) fn check(subject: &Subject<'_>, context: &Context, found: &mut Outcom
 fn shapes(subject: &Subject<'_>, found: &mut Outcome) {
     for (path, constraint) in constraints(subject) {
         if constraint.required().is_none() && constraint.preferred().is_none() {
-            let detail = "name a domain in pack.required or pack.preferred";
+            let detail = match constraint.pack {
+                None => {
+                    "topologyConstraint must specify pack or deprecated packDomain; set pack.required or pack.preferred"
+                }
+                Some(_) => "pack must specify at least one of required or preferred",
+            };
             found.errors.push(FieldError::required(path.field("pack"), detail));
         }
         let own = constraint
@@ -75,7 +80,7 @@ fn shapes(subject: &Subject<'_>, found: &mut Outcome) {
             .unwrap_or("");
         let deprecated = constraint.pack_domain.as_deref().unwrap_or("");
         if !own.is_empty() && !deprecated.is_empty() {
-            let detail = "packDomain is the old spelling of pack.required; remove packDomain";
+            let detail = "must not set both pack.required and deprecated packDomain; remove packDomain";
             found
                 .errors
                 .push(FieldError::invalid(path.field("pack").field("required"), own, detail));

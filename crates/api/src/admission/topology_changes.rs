@@ -80,14 +80,14 @@ fn one(
         (None, Some(_)) => {
             found.errors.push(FieldError::forbidden(
                 path,
-                "cannot be added to an existing set; create a new set",
+                "topology constraint cannot be added after creation; create a new set",
             ));
             return;
         }
         (Some(_), None) => {
             found.errors.push(FieldError::forbidden(
                 path,
-                "cannot be removed from an existing set; create a new set",
+                "topology constraint cannot be removed after creation; create a new set",
             ));
             return;
         }
@@ -99,13 +99,13 @@ fn one(
     let unresolved = own_name(Some(old)).or(inherited).is_none();
     let repair = !respelt && unresolved && deprecated(old).is_some() && own_name(Some(new)).is_some();
     if !same_domains {
-        let detail = "the domains of an existing set cannot change; create a new set";
+        let detail = "topology constraint cannot be changed after creation; create a new set";
         found.errors.push(FieldError::forbidden(path, detail));
     } else if renamed && !repair {
         let detail = if respelt {
             "the topology cannot change together with the move from packDomain to pack.required; do one after the other"
         } else {
-            "the topology of an existing set cannot change; create a new set"
+            "topologyName cannot be changed after creation; create a new set"
         };
         found
             .errors

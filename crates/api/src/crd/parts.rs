@@ -82,13 +82,13 @@ pub(crate) fn topology_constraint_rules() -> Value {
     json!([
         {
             "rule": "has(self.pack) || has(self.packDomain)",
-            "message": "set pack.required or pack.preferred, or leave the whole constraint out",
+            "message": "topologyConstraint must specify pack or deprecated packDomain; set pack.required or pack.preferred, or leave the constraint out",
             "reason": "FieldValueRequired",
             "fieldPath": ".pack",
         },
         {
             "rule": "!(has(self.packDomain) && has(self.pack) && has(self.pack.required))",
-            "message": "packDomain is the old name of pack.required; remove packDomain",
+            "message": "topologyConstraint must not set both pack.required and deprecated packDomain; remove packDomain",
             "fieldPath": ".pack.required",
         },
     ])
@@ -98,7 +98,7 @@ pub(crate) fn topology_constraint_rules() -> Value {
 pub(crate) fn pack_rules() -> Value {
     json!([{
         "rule": "has(self.required) || has(self.preferred)",
-        "message": "set required, preferred or both",
+        "message": "pack must specify at least one of required or preferred",
         "reason": "FieldValueRequired",
     }])
 }
@@ -108,7 +108,7 @@ pub(super) fn pack_domain_rules() -> Value {
     let rule = |field_path: &str, rule: &str| {
         json!({
             "rule": format!("oldSelf.hasValue() || {rule}"),
-            "message": "packDomain is not accepted in new objects; write pack.required instead",
+            "message": "packDomain is deprecated and cannot be used on new workloads; use pack.required",
             "reason": "FieldValueForbidden",
             "fieldPath": field_path,
             "optionalOldSelf": true,

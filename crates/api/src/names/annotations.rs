@@ -33,6 +33,12 @@ pub const KAI_SKIP_POD_GROUPER: &str = "kai.scheduler/skip-podgrouper";
 /// On pods under KAI: their group.
 pub const KAI_POD_GROUP_NAME: &str = "pod-group-name";
 
+/// On a ResourceClaimTemplate: the other namespaces whose sets may share claims made from it, separated by commas, or
+/// [`EVERY_NAMESPACE`]. Without it only sets of its own namespace may.
+pub const SHARED_WITH_NAMESPACES: &str = "grove.io/shared-with-namespaces";
+/// The value of [`SHARED_WITH_NAMESPACES`] for all.
+pub const EVERY_NAMESPACE: &str = "*";
+
 /// On a token secret: the service account it is for.
 pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// Written by client-side `kubectl apply`; a copy of it on another object would lie.

@@ -21,7 +21,7 @@ use crate::process::ended;
 use stage::seconds;
 use story::Story;
 
-/// A guided tour on an embedded cluster: no cluster, no Docker, no Go.
+/// A guided tour on an embedded cluster: no cluster, no Docker, no Go
 ///
 /// An embedded cluster of simulated GPU nodes runs a disaggregated serving system: it starts in order, loses a node and
 /// recovers, and is updated copy by copy. On a terminal the tree is drawn in place; in a pipe each change is a line.
@@ -70,7 +70,7 @@ impl Demo {
             behaviour: unhurried(),
         })
         .await?;
-        println!(
+        outln!(
             "   {} GB200 NVL72 nodes with 4 GPUs each, API server, operator and gang scheduler: ready in {}",
             self.nodes,
             seconds(started)
@@ -82,17 +82,17 @@ impl Demo {
         }
         stage::title(&format!("Done in {}.", seconds(started)));
         if self.exit {
-            println!("   To keep the cluster: coppice demo without --exit. To do the same by hand: docs/tutorial.md");
+            outln!("   To keep the cluster: coppice demo without --exit. To do the same by hand: docs/tutorial.md");
             return Ok(embedded);
         }
-        println!("   The cluster stays up until Ctrl-C. In another terminal:");
-        println!();
-        println!("     export KUBECONFIG={}", kubeconfig.display());
+        outln!("   The cluster stays up until Ctrl-C. In another terminal:");
+        outln!();
+        outln!("     export KUBECONFIG={}", kubeconfig.display());
         for (command, meaning) in NEXT {
-            println!("     {command:62}  # {meaning}");
+            outln!("     {command:62}  # {meaning}");
         }
-        println!();
-        println!("   To do the same by hand: docs/tutorial.md");
+        outln!();
+        outln!("   To do the same by hand: docs/tutorial.md");
         Ok(embedded)
     }
 }

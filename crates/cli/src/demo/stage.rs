@@ -107,7 +107,7 @@ impl Stage {
     fn show(&self, screen: &mut Screen, view: &SetView, last: bool) -> Result<()> {
         if !Screen::is_there() {
             for line in changes::lines(self.last.as_ref(), view) {
-                println!("   {:>6}  {line}", seconds(self.started));
+                outln!("   {:>6}  {line}", seconds(self.started));
             }
             return Ok(());
         }
@@ -132,7 +132,7 @@ pub(super) fn title(line: &str) {
         terminal: output::is_terminal(),
         pods: false,
     };
-    println!("\n{}", style.paint(line, Colour::Bold));
+    outln!("\n{}", style.paint(line, Colour::Bold));
 }
 
 /// Seconds since then, with one digit after the point.

@@ -60,11 +60,9 @@ impl<'a> Story<'a> {
 
     async fn apply(&mut self) -> Result<()> {
         title("2. A serving system is applied: router, prefill and decode (examples/disaggregated.yaml)");
-        println!(
-            "   14 pods, 48 GPUs. Routers start first, then workers, then their leaders. Each copy of prefill and"
-        );
-        println!("   decode must lie in one rack, and what is needed to serve is placed all or nothing.");
-        println!();
+        outln!("   14 pods, 48 GPUs. Routers start first, then workers, then their leaders. Each copy of prefill and");
+        outln!("   decode must lie in one rack, and what is needed to serve is placed all or nothing.");
+        outln!();
         let mut documents = manifests::parse("examples/disaggregated.yaml", EXAMPLE)?;
         let document = documents.pop().context("the example is empty")?;
         let set: PodCliqueSet = serde_json::from_value(document.object)?;
@@ -77,7 +75,7 @@ impl<'a> Story<'a> {
                 |view| whole(view) && view.state == SetState::Ready,
             )
             .await?;
-        println!("   => ready to serve {} after it was applied", seconds(began));
+        outln!("   => ready to serve {} after it was applied", seconds(began));
         Ok(())
     }
 
@@ -85,8 +83,8 @@ impl<'a> Story<'a> {
         let before = self.stage.last()?;
         let (node, pod) = lonely(&before).context("no prefill pod has a node for itself")?;
         title(&format!("3. A node is lost: power off {node}, under a pod of {GROUP}"));
-        println!("   The node is given up after 5 seconds of silence, its pod 2 seconds later.");
-        println!();
+        outln!("   The node is given up after 5 seconds of silence, its pod 2 seconds later.");
+        outln!();
         let began = Instant::now();
         self.embedded.cluster.power_off(&node).await?;
         let after = self
@@ -99,13 +97,13 @@ impl<'a> Story<'a> {
             .await?;
         let kept = serving(&before).intersection(&serving(&after)).count();
         let (clique, heir) = heir(&before, &after, &pod).context("no pod took the place of the lost one")?;
-        println!("   => whole again {} after the power went out", seconds(began));
-        println!(
+        outln!("   => whole again {} after the power went out", seconds(began));
+        outln!(
             "      place {} in {clique} is now on {}",
             heir.index.unwrap_or_default(),
             heir.node.as_deref().unwrap_or("no node"),
         );
-        println!("      {kept} of {} pods were never touched", after.pods.desired);
+        outln!("      {kept} of {} pods were never touched", after.pods.desired);
         // Only the node itself can end the pod that it took down with it.
         self.embedded.cluster.power_on(&node).await?;
         self.stage
@@ -113,14 +111,14 @@ impl<'a> Story<'a> {
                 whole(view) && pods(view).all(|other| other.uid != pod.uid)
             })
             .await?;
-        println!("      power on: {node} is back and has ended the pod that it still ran");
+        outln!("      power on: {node} is back and has ended the pod that it still ran");
         Ok(())
     }
 
     async fn update(&mut self) -> Result<()> {
         title("4. A rolling update: a new image for prefill, copy by copy");
-        println!("   A copy of a group is replaced as a whole: a leader never meets workers of another version.");
-        println!();
+        outln!("   A copy of a group is replaced as a whole: a leader never meets workers of another version.");
+        outln!();
         let before = self.stage.last()?;
         let old: BTreeSet<Option<String>> = of_group(&before).map(|pod| pod.uid.clone()).collect();
         let image = |clique: usize| {
@@ -146,13 +144,13 @@ impl<'a> Story<'a> {
             )
             .await?;
         let kept = serving(&before).intersection(&serving(&after)).count();
-        println!(
+        outln!(
             "   => updated in {}; {} pods were replaced, {kept} of {} were never restarted",
             seconds(began),
             old.len(),
             after.pods.desired
         );
-        println!("      there were never fewer than {fewest} of 2 copies of prefill ready");
+        outln!("      there were never fewer than {fewest} of 2 copies of prefill ready");
         Ok(())
     }
 }

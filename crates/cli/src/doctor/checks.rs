@@ -145,7 +145,7 @@ pub(super) fn nodes(facts: &Facts) -> Finding {
         .collect();
     match (nodes.len(), silent.as_slice()) {
         (0, _) => Finding::fail("nodes", "there are none", "join nodes to the cluster"),
-        (count, []) => Finding::ok("nodes", format!("all {count} are ready")),
+        (count, []) => Finding::ok("nodes", format!("{count} of {count} ready")),
         (count, silent) => Finding::warn(
             "nodes",
             format!("{} of {count} are not ready: {}", silent.len(), first_few(silent)),

@@ -13,26 +13,33 @@ mod webhooks;
 mod tests;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use coppice_runtime::layers;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::client::Cluster;
 use crate::output::{self, Format};
+use crate::status::duration;
 use crate::view::API_VERSION;
 use crate::view::text::{Colour, Style};
 use facts::Facts;
 
-/// Check an installation: API server, CRDs, operator, webhooks, scheduler, rights, topology, sets.
+/// Check an installation, and say what to do about what is wrong with it
 ///
-/// Works on the cluster of any kubeconfig. Exits with 1 when a check fails; warnings do not count.
+/// Checks the API server, CRDs, operator, webhooks, scheduler, rights, nodes, topologies and sets of any kubeconfig.
+/// Degraded sets and gangs that cannot be placed are reported at once, other sets when they have not been ready for
+/// --patience. Exits with 1 when a check fails; warnings do not count.
 #[derive(Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
     cluster: Cluster,
+    /// How long a set may be not ready before it is reported: 90s, 5m, or a number of seconds
+    #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration)]
+    patience: Duration,
     /// The form of the output
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -97,7 +104,8 @@ impl Doctor {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let (client, address) = self.cluster.client_and_address(&layers::Options::default()).await?;
         let facts = Facts::gather(&client, &address).await;
-        let view = examine(&facts, Timestamp::now());
+        let patience = SignedDuration::try_from(self.patience).unwrap_or(SignedDuration::MAX);
+        let view = examine(&facts, Timestamp::now(), patience);
         let style = Style {
             terminal: output::is_terminal(),
             pods: false,
@@ -109,7 +117,7 @@ impl Doctor {
 }
 
 /// All checks; only the first one when there is no API server to check more with.
-fn examine(facts: &Facts, now: Timestamp) -> DoctorView {
+fn examine(facts: &Facts, now: Timestamp, patience: SignedDuration) -> DoctorView {
     let mut findings = vec![checks::api(facts)];
     if findings[0].status != Status::Fail {
         findings.extend(checks::definitions(facts));
@@ -119,7 +127,7 @@ fn examine(facts: &Facts, now: Timestamp) -> DoctorView {
         findings.push(checks::rights(facts));
         findings.push(checks::nodes(facts));
         findings.extend(checks::topologies(facts));
-        findings.extend(sets::check(facts, now));
+        findings.extend(sets::check(facts, now, patience));
     }
     DoctorView {
         api_version: API_VERSION,
@@ -150,9 +158,9 @@ fn draw(view: &DoctorView, style: Style) -> String {
     }
     let count = |status: Status| view.findings.iter().filter(|finding| finding.status == status).count();
     text.push_str(&format!(
-        "{} ok, {} to look at, {} failed\n",
+        "{} ok, {}, {} failed\n",
         count(Status::Ok),
-        count(Status::Warn),
+        output::count(i64::try_from(count(Status::Warn)).unwrap_or(i64::MAX), "warning"),
         count(Status::Fail)
     ));
     text

@@ -160,12 +160,12 @@ pub(super) fn operator(facts: &Facts, now: Timestamp) -> Finding {
                 ),
                 (count, []) => Finding::ok(
                     "operator",
-                    format!("no Deployment and no lease, but all {count} sets are seen to"),
+                    format!("no Deployment and no lease, but all {count} PodCliqueSets are being reconciled"),
                 ),
                 (_, behind) => Finding::fail(
                     "operator",
                     format!(
-                        "there is no Deployment and no lease, and nobody sees to {}",
+                        "there is no Deployment and no lease, and {} is not being reconciled",
                         behind.join(", ")
                     ),
                     install,
@@ -200,7 +200,7 @@ pub(super) fn scheduler(facts: &Facts, now: Timestamp) -> Finding {
             Finding::warn(
                 "scheduler",
                 format!(
-                    "no Deployment and no lease of one, but schedulerName {name} in {}",
+                    "no scheduler is running, but schedulerName {name} is used by {}",
                     asking.join(", ")
                 ),
                 "kubectl apply --server-side -f deploy/install.yaml, or run: coppice scheduler",

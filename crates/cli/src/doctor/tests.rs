@@ -133,7 +133,7 @@ fn text(view: &DoctorView) -> String {
 fn after(check: &str, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     let mut facts = healthy();
     change(&mut facts);
-    let findings = examine(&facts, now()).findings.into_iter();
+    let findings = examine(&facts, now(), PATIENCE).findings.into_iter();
     findings.filter(|finding| finding.check == check).collect()
 }
 
@@ -152,7 +152,7 @@ fn found(check: &str, status: Status, words: &str, change: impl FnOnce(&mut Fact
 
 #[test]
 fn a_healthy_installation_is_all_right() {
-    let view = examine(&healthy(), now());
+    let view = examine(&healthy(), now(), PATIENCE);
     assert!(
         view.findings.iter().all(|finding| finding.status == Status::Ok),
         "{}",
@@ -177,7 +177,7 @@ fn a_broken_installation_says_what_to_do() {
         "spec": {"podgroups": []}, "status": {"phase": "Pending", "conditions": [{"type": "Scheduled", "status": "False",
             "reason": "GangNotScheduled", "message": "no rack has 12 GPUs", "lastTransitionTime": "2026-03-01T11:00:00Z"}]}}),
     )]);
-    let view = examine(&facts, now());
+    let view = examine(&facts, now(), PATIENCE);
     golden::check("doctor/golden/broken.txt", &text(&view));
     let json = serde_json::to_string_pretty(&view).expect("it can be written");
     golden::check("doctor/golden/broken.json", &(json + "\n"));
@@ -186,7 +186,7 @@ fn a_broken_installation_says_what_to_do() {
 #[test]
 fn without_an_api_server_there_is_nothing_else_to_check() {
     let facts = Facts::unknown("https://cluster.example:6443", "connection refused".to_owned());
-    let view = examine(&facts, now());
+    let view = examine(&facts, now(), PATIENCE);
     golden::check("doctor/golden/unreachable.txt", &text(&view));
 }
 
@@ -202,7 +202,7 @@ fn an_embedded_cluster_is_all_right() {
             .clone()
             .map(|found| found.map(|_| configuration(*endpoint, &address)));
     }
-    let view = examine(&facts, now());
+    let view = examine(&facts, now(), PATIENCE);
     assert!(
         view.findings.iter().all(|finding| finding.status == Status::Ok),
         "{}",
@@ -268,24 +268,34 @@ fn programs_live_by_their_leases_and_deployments() {
         facts.leases = Ok(Vec::new());
         facts.deployments = Ok(Vec::new());
     };
-    found("operator", Status::Ok, "but all 1 sets are seen to", nothing);
+    found(
+        "operator",
+        Status::Ok,
+        "but all 1 PodCliqueSets are being reconciled",
+        nothing,
+    );
     found("operator", Status::Warn, "no set to tell by", |facts| {
         nothing(facts);
         facts.sets = Ok(Vec::new());
     });
-    found("operator", Status::Fail, "nobody sees to serving/new", |facts| {
-        nothing(facts);
-        let mut new = set("new", "coppice", "False");
-        new["status"] = json!(null);
-        facts.sets = Ok(vec![object(new)]);
-    });
+    found(
+        "operator",
+        Status::Fail,
+        "serving/new is not being reconciled",
+        |facts| {
+            nothing(facts);
+            let mut new = set("new", "coppice", "False");
+            new["status"] = json!(null);
+            facts.sets = Ok(vec![object(new)]);
+        },
+    );
     found("operator", Status::Warn, "cannot be looked at: no", |facts| {
         facts.leases = Err("no".to_owned());
     });
     found(
         "scheduler",
         Status::Warn,
-        "schedulerName coppice in serving/llm",
+        "schedulerName coppice is used by serving/llm",
         nothing,
     );
     found("scheduler", Status::Ok, "no set has schedulerName coppice", |facts| {
@@ -303,9 +313,14 @@ fn webhooks_must_be_trusted() {
     };
     found("webhooks", Status::Fail, "has no CA bundle", |facts| replace(facts, ""));
     found("webhooks", Status::Fail, "is empty", |facts| replace(facts, "nonsense"));
-    found("webhooks", Status::Fail, "signed by nobody in its CA bundle", |facts| {
-        replace(facts, &issued(now()).authority);
-    });
+    found(
+        "webhooks",
+        Status::Fail,
+        "not signed by any CA in the bundle",
+        |facts| {
+            replace(facts, &issued(now()).authority);
+        },
+    );
     found(
         "webhooks",
         Status::Fail,
@@ -387,9 +402,11 @@ fn rights_nodes_and_topologies_are_judged() {
     });
 }
 
+const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
+
 #[test]
-fn sets_are_stuck_after_a_while() {
-    found("sets", Status::Ok, "0 of 1 are ready, none is stuck", |facts| {
+fn sets_need_attention_after_a_while() {
+    found("sets", Status::Ok, "0 of 1 ready, and none needs attention", |facts| {
         let mut young = set("llm", "coppice", "False");
         young["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-03-01T11:58:00Z");
         facts.sets = Ok(vec![object(young)]);
@@ -397,16 +414,50 @@ fn sets_are_stuck_after_a_while() {
     found(
         "sets",
         Status::Warn,
-        "serving/llm is Progressing since 60 minutes; 0 of 1 replicas",
+        "serving/llm has been Progressing for 60m; 0 of 1 replicas",
         |facts| {
             facts.sets = Ok(vec![object(set("llm", "coppice", "False"))]);
         },
     );
-    found("sets", Status::Warn, "2 more are stuck", |facts| {
+    found("sets", Status::Warn, "2 more need attention", |facts| {
         let many = (0..12).map(|index| object(set(&format!("set-{index}"), "coppice", "False")));
         facts.sets = Ok(many.collect());
     });
     found("sets", Status::Warn, "cannot be listed: no", |facts| {
         facts.sets = Err("no".to_owned());
+    });
+}
+
+#[test]
+fn what_cannot_be_placed_has_degraded_or_stalls_is_reported_also_of_ready_sets() {
+    let unplaced = "serving/llm is Ready; gang llm-0-decode-3 cannot be placed: InsufficientResources: room for 0 of 4";
+    found("sets", Status::Warn, unplaced, |facts| {
+        facts.sets = Ok(vec![object(set("llm", "coppice", "True"))]);
+        facts.gangs = Ok(vec![object(json!({
+            "apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang",
+            "metadata": {"name": "llm-0-decode-3", "namespace": "serving",
+                "labels": {"app.kubernetes.io/part-of": "llm"}},
+            "spec": {"podgroups": []},
+            "status": {"phase": "Pending", "conditions": [{"type": "Placed", "status": "False",
+                "reason": "InsufficientResources", "message": "room for 0 of 4",
+                "lastTransitionTime": "2026-03-01T11:59:59Z"}]},
+        }))]);
+    });
+    found(
+        "sets",
+        Status::Warn,
+        "serving/llm has been Degraded for 5s; lost",
+        |facts| {
+            let mut degraded = set("llm", "coppice", "False");
+            degraded["status"]["conditions"] = json!([{"type": "Degraded", "status": "True", "reason": "R",
+            "message": "lost", "lastTransitionTime": "2026-03-01T11:59:55Z"}]);
+            facts.sets = Ok(vec![object(degraded)]);
+        },
+    );
+    found("sets", Status::Warn, "serving/llm has been Updating for 10m", |facts| {
+        let mut stalled = set("llm", "coppice", "False");
+        stalled["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-03-01T11:59:59Z");
+        stalled["status"]["updateProgress"] = json!({"updateStartedAt": "2026-03-01T11:50:00Z"});
+        facts.sets = Ok(vec![object(stalled)]);
     });
 }

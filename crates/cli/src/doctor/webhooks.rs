@@ -108,7 +108,7 @@ fn trust(name: &str, configuration: &Value, stored: Option<&Stored>, now: Timest
                 .iter()
                 .any(|authority| stored.current.is_signed_by(authority));
             if !signed {
-                let message = format!("{name}: the certificate was signed by nobody in its CA bundle");
+                let message = format!("{name}: the certificate is not signed by any CA in the bundle");
                 return Some(Finding::fail(CHECK, message, LOGS));
             }
         }

@@ -24,16 +24,19 @@ use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 
-use crate::client::Cluster;
+use crate::client::{Cluster, set_name};
 use crate::gather::{self, Live};
 use crate::output::{self, Format};
 use crate::view::build::Objects;
 use crate::view::text::Style;
 
-/// Show what happened to a set and everything it owns, warnings first; without a name, in the namespace.
+/// Show what happened to a set and everything it owns, warnings first
+///
+/// Without a name, what happened in the namespace.
 #[derive(Args)]
 pub(crate) struct Events {
-    /// The PodCliqueSet
+    /// The PodCliqueSet: NAME or pcs/NAME
+    #[arg(value_parser = set_name)]
     name: Option<String>,
     #[command(flatten)]
     cluster: Cluster,

@@ -17,7 +17,7 @@ use clap::Args;
 use crate::client::Cluster;
 use objects::Snapshot;
 
-/// Say where the pods of a gang are, or why they are not placed and what would help.
+/// Say where the pods of a gang are, or why they are not placed and what helps
 ///
 /// Works on any cluster of a kubeconfig, on one that `coppice up` started, and offline on a snapshot:
 /// kubectl get nodes,pods,podgangs,podcliquesets,clustertopologybindings,poddisruptionbudgets -A -o yaml
@@ -62,9 +62,9 @@ impl Explain {
         let target = model::Target::parse(&self.target, &namespace)?;
         let report = report::explain(&snapshot, &target, &self.what_if)?;
         match self.output {
-            Output::Text => print!("{}", text::render(&report)),
-            Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-            Output::Yaml => print!("{}", serde_saphyr::to_string(&serde_json::to_value(&report)?)?),
+            Output::Text => out!("{}", text::render(&report)),
+            Output::Json => outln!("{}", serde_json::to_string_pretty(&report)?),
+            Output::Yaml => out!("{}", serde_saphyr::to_string(&serde_json::to_value(&report)?)?),
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -31,9 +31,9 @@ use crate::view::API_VERSION;
 use changes::{CliqueChange, FieldLine, Sizes};
 use rehearsal::Rehearsal;
 
-/// Show what applying manifests would do: what changes, which pods are replaced, in which steps, and the floor.
+/// Show what applying manifests would change, which pods it replaces, and how
 ///
-/// Exits with 1 when a manifest would be refused. Nothing is written to the cluster.
+/// What changes, which pods are replaced, in which steps, and how few stay ready on the way. Exits with 1 when a manifest would be refused. Nothing is written to the cluster.
 #[derive(Args)]
 pub(crate) struct Plan {
     /// Files, directories, or - for standard input

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::changes::FieldLine;
 use super::rehearsal::Rehearsal;
 use super::{Action, PlanView};
+use crate::output::count;
 
 /// All plans, one after another.
 pub(super) fn draw(plans: &[PlanView]) -> String {
@@ -15,7 +16,11 @@ pub(super) fn draw(plans: &[PlanView]) -> String {
 
 fn one(plan: &PlanView) -> String {
     let verdict = match plan.action {
-        Action::Create => format!("is created: {} replicas, {} pods", plan.replicas, plan.pods),
+        Action::Create => format!(
+            "is created: {}, {}",
+            count(plan.replicas, "replica"),
+            count(plan.pods, "pod")
+        ),
         Action::None => format!("means the same as now: none of {} pods is touched", plan.pods),
         Action::Refused => "would be refused".to_owned(),
         Action::Update if plan.replaced_pods == 0 => format!("changes without touching any of {} pods", plan.pods),

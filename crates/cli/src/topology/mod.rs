@@ -24,7 +24,7 @@ use crate::gather;
 use crate::output::{self, Format, advice};
 use crate::view::text::Style;
 
-/// Show nodes by the levels of the topology: GPUs, what is free, and which gangs run where.
+/// Show nodes by topology: GPUs, what is free, and which gangs run where
 #[derive(Args)]
 pub(crate) struct Topology {
     /// The ClusterTopologyBinding; all of them when not given

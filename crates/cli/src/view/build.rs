@@ -59,6 +59,7 @@ pub(crate) fn set_view(set: &PodCliqueSet, objects: &Objects) -> SetView {
         name,
         state,
         message,
+        unplaced: unplaced(&objects.gangs),
         desired_replicas: set.spec.replicas,
         available_replicas: status.available_replicas,
         updated_replicas: status.updated_replicas,
@@ -274,14 +275,40 @@ fn gangs_of(replica: u32, objects: &Objects) -> Vec<GangView> {
     views
 }
 
+/// Why a gang cannot be placed, in the words of Coppice's scheduler; none when it is placed or was not tried yet.
+pub(crate) fn gang_unplaced(gang: &PodGang) -> Option<String> {
+    let conditions = gang.status.iter().flat_map(|status| &status.conditions);
+    let mut placed = conditions.filter(|condition| condition.type_ == coppice_scheduler::PLACED);
+    let condition = placed.find(|condition| condition.status == "False")?;
+    Some(format!("{}: {}", condition.reason, condition.message))
+}
+
+/// The first gang that cannot be placed, why, and how many others there are.
+fn unplaced(gangs: &[PodGang]) -> Option<String> {
+    let unplaced: Vec<(String, String)> = gangs
+        .iter()
+        .filter(|gang| gang.metadata.deletion_timestamp.is_none())
+        .filter_map(|gang| Some((gang.name_any(), gang_unplaced(gang)?)))
+        .collect();
+    let (name, why) = unplaced.iter().min()?;
+    let more = match unplaced.len() - 1 {
+        0 => String::new(),
+        1 => " (and 1 more gang)".to_owned(),
+        others => format!(" (and {others} more gangs)"),
+    };
+    Some(format!("gang {name} cannot be placed{more}: {why}"))
+}
+
 /// Why a gang is not scheduled or not ready.
 pub(crate) fn gang_waiting(gang: &PodGang) -> Option<String> {
     let status = gang.status.as_ref();
     let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    ["Scheduled", "Ready"].iter().find_map(|kind| {
-        let condition = conditions.iter().find(|condition| condition.type_ == **kind)?;
-        (condition.status != "True").then(|| format!("{}: {}", condition.reason, condition.message))
-    })
+    [coppice_scheduler::PLACED, "Scheduled", "Ready"]
+        .iter()
+        .find_map(|kind| {
+            let condition = conditions.iter().find(|condition| condition.type_ == **kind)?;
+            (condition.status != "True").then(|| format!("{}: {}", condition.reason, condition.message))
+        })
 }
 
 fn gang_view(gang: &PodGang, objects: &Objects) -> GangView {
@@ -289,11 +316,26 @@ fn gang_view(gang: &PodGang, objects: &Objects) -> GangView {
     let status = gang.status.as_ref();
     GangView {
         phase: status.map_or_else(|| "Pending".to_owned(), |status| status.phase.as_str().to_owned()),
-        placement_score: status.and_then(|status| status.placement_score),
+        // The score of a placement that is no more says nothing.
+        placement_score: status
+            .and_then(|status| status.placement_score)
+            .filter(|_| has_nodes(&name, objects)),
         place: place_of(&name, gang, objects),
         waiting: gang_waiting(gang),
         name,
     }
+}
+
+/// Whether a pod of the gang has a node.
+fn has_nodes(gang: &str, objects: &Objects) -> bool {
+    let mut pods = objects
+        .pods
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    pods.any(|pod| {
+        pod.labels().get(labels::POD_GANG).map(String::as_str) == Some(gang)
+            && pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+    })
 }
 
 /// The narrowest level of its topology in which all placed pods of a gang are.

@@ -29,6 +29,9 @@ pub(crate) struct SetView {
     /// Why it is in this state, in the words of its conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
+    /// The first gang that cannot be placed, and why; also of a set that serves without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unplaced: Option<String>,
     pub(crate) desired_replicas: i32,
     pub(crate) available_replicas: i32,
     pub(crate) updated_replicas: i32,
@@ -39,6 +42,18 @@ pub(crate) struct SetView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) errors: Vec<String>,
     pub(crate) replicas: Vec<ReplicaView>,
+}
+
+impl SetView {
+    /// What is to be said beside the state, in one line.
+    pub(crate) fn remarks(&self) -> Option<String> {
+        let remarks: Vec<&str> = [&self.message, &self.unplaced]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        (!remarks.is_empty()).then(|| remarks.join("; "))
+    }
 }
 
 /// The state of a set, in one word.

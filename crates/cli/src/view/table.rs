@@ -38,7 +38,7 @@ pub(crate) fn draw(list: &SetList) -> String {
             format!("{}/{}", view.available_replicas, view.desired_replicas),
             format!("{}/{}", view.pods.ready, view.pods.desired),
             format!("{}/{}", view.gpus.ready, view.gpus.desired),
-            view.message.clone().unwrap_or_default(),
+            view.remarks().unwrap_or_default(),
         ]
     }));
     aligned(&rows)

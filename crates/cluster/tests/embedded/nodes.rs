@@ -122,3 +122,24 @@ async fn cordon_is_a_taint() {
     nodes.uncordon("node-00000").await.unwrap();
     until(nodes, "node-00000", |node| !tainted(node)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_with_power_lives_however_late_its_heartbeats_are() {
+    // As on a machine that is too busy to renew thousands of leases in time.
+    let world = World::start(2, |options| {
+        options.heartbeats(Some(seconds(3600))).node_grace(seconds(5))
+    })
+    .await;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    world.cluster.power_off("node-00001").await.unwrap();
+    let unknown = |node: &Node| {
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions
+            .into_iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "Unknown")
+    };
+    until(nodes.clone(), "node-00001", |node| node.is_some_and(unknown)).await;
+    tokio::time::sleep(seconds(600)).await;
+    assert!(!unknown(&nodes.get("node-00000").await.unwrap()));
+    world.cluster.stop().await;
+}

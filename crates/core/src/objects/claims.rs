@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use coppice_api::names::annotations;
 use coppice_api::names::label_sets::{ClaimOwner, Labels, claim_labels};
 use coppice_api::names::object_names::{replica_claim_name, shared_claim_name};
 use coppice_api::types::{ResourceSharing, ResourceSharingScope};
@@ -109,10 +110,13 @@ pub fn wanted_claims<'a>(
 }
 
 /// What a shared claim asks for: the set's own template of that name, else a ResourceClaimTemplate object. None when
-/// neither exists.
+/// neither exists, or the object is in another namespace and not shared with that of the set.
 pub fn claim_content<'a>(context: &'a SetContext<'_>, sharing: &ResourceSharing) -> Option<&'a Value> {
     let own = own_template(&context.facts, sharing).map(|template| &template["spec"]);
-    own.or_else(|| context.claim_templates.get(&template_object(&context.facts, sharing)))
+    own.or_else(|| {
+        let template = context.claim_templates.get(&template_object(&context.facts, sharing))?;
+        may_use(context.facts.namespace(), template).then(|| &template["spec"]["spec"])
+    })
 }
 
 fn own_template<'a>(facts: &SetFacts<'a>, sharing: &ResourceSharing) -> Option<&'a Value> {
@@ -132,6 +136,15 @@ fn own_template<'a>(facts: &SetFacts<'a>, sharing: &ResourceSharing) -> Option<&
 pub fn template_object(facts: &SetFacts<'_>, sharing: &ResourceSharing) -> (String, String) {
     let named = sharing.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     (named.unwrap_or(facts.namespace()).to_owned(), sharing.name.clone())
+}
+
+/// Whether sets of a namespace may use a ResourceClaimTemplate object. What a template asks for, opaque parameters of
+/// drivers included, belongs to its namespace; a copy in another one needs the consent of whoever may write the template.
+fn may_use(namespace: &str, template: &Value) -> bool {
+    let metadata = &template["metadata"];
+    let shared = metadata["annotations"][annotations::SHARED_WITH_NAMESPACES].as_str();
+    let mut names = shared.unwrap_or_default().split(',').map(str::trim);
+    metadata["namespace"] == *namespace || names.any(|name| name == annotations::EVERY_NAMESPACE || name == namespace)
 }
 
 /// The ResourceClaimTemplate objects that a set refers to, by namespace and name.
@@ -161,4 +174,26 @@ pub fn resource_claim(facts: &SetFacts<'_>, wanted: &WantedClaim<'_>, owner: &Ow
         },
         "spec": content,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_of_another_namespace_needs_its_consent() {
+        let shared = |with: Value| {
+            let annotations = json!({"grove.io/shared-with-namespaces": with});
+            json!({"metadata": {"namespace": "devices", "annotations": annotations}})
+        };
+        let allowed = |template: &Value| ["devices", "models", "web"].map(|user| may_use(user, template));
+        assert_eq!(
+            allowed(&json!({"metadata": {"namespace": "devices"}})),
+            [true, false, false]
+        );
+        assert_eq!(allowed(&shared(json!(""))), [true, false, false]);
+        assert_eq!(allowed(&shared(json!("other, models"))), [true, true, false]);
+        assert_eq!(allowed(&shared(json!("*"))), [true, true, true]);
+        assert_eq!(allowed(&shared(json!("model"))), [true, false, false]);
+    }
 }

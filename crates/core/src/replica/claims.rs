@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use coppice_api::names::label_sets::ClaimOwner;
-use coppice_api::names::labels;
+use coppice_api::names::{annotations, labels};
 use serde_json::{Value, json};
 
 use super::{Draft, Replica, children, pods};
@@ -59,7 +59,14 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
         }
         let Some(content) = objects::claim_content(context, entry.claim.sharing) else {
             let (namespace, name) = objects::template_object(&context.facts, entry.claim.sharing);
-            let message = format!("has no template: there is no ResourceClaimTemplate {namespace}/{name}");
+            // Whether the template is missing or not shared is not said: that is for its own namespace to know.
+            let mut missing = format!("{namespace}/{name}");
+            let user = context.facts.namespace();
+            if namespace != user {
+                let key = annotations::SHARED_WITH_NAMESPACES;
+                missing.push_str(&format!(" with annotation {key}: {user}"));
+            }
+            let message = format!("has no template: there is no ResourceClaimTemplate {missing}");
             hold(
                 replica,
                 entry,
@@ -68,7 +75,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
                 &mut claims,
                 draft,
             );
-            claims.missing.insert(format!("{namespace}/{name}"));
+            claims.missing.insert(missing);
             continue;
         };
         if let Some(owner) = &entry.owner {
