@@ -1,6 +1,6 @@
 //! The worker: takes a key, plans, acts, and plans again until nothing is left to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -148,13 +148,18 @@ impl Controller {
         if old.map(concerning_replicas) == new.map(concerning_replicas) {
             return;
         }
-        let known = self
-            .summaries
-            .lock()
-            .get(&key)
-            .and_then(|all| all.keys().next_back().copied());
-        let wanted = u32::try_from(set.spec.replicas).unwrap_or(0);
-        for index in 0..wanted.max(known.map_or(0, |last| last + 1)) {
+        let facts = SetFacts::of(set);
+        // A number that is too large asks for nothing; what exists is marked by its own events, and known here.
+        let wanted = if facts.too_many_replicas() { 0 } else { facts.replicas() };
+        let known: Vec<u32> = {
+            let summaries = self.summaries.lock();
+            let of_set = summaries.get(&key).into_iter();
+            of_set
+                .flat_map(|all| all.range(wanted..))
+                .map(|(index, _)| *index)
+                .collect()
+        };
+        for index in (0..wanted).chain(known) {
             self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
         }
     }
@@ -264,7 +269,7 @@ impl Controller {
 
     fn plan_one(&self, key: &SetKey, index: u32) -> Planned {
         let now = self.clock.now();
-        let (plan, seen) = {
+        let (plan, seen, wanted) = {
             let moment = self.world.cache.moment();
             let Some(set) = self.world.set(&moment, key) else {
                 return Planned {
@@ -280,17 +285,23 @@ impl Controller {
             context.adopted_hash = adopted_hash(&context, &revisions);
             context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
             let plan = plan_replica(&context, &snapshot, now);
+            let wanted = index < context.facts.replicas() && !context.facts.too_many_replicas();
             drop(context);
             let seen = Seen::Set {
                 set,
                 replica: Some(snapshot),
             };
-            (plan, seen)
+            (plan, seen, wanted)
         };
         let changed = {
             let mut summaries = self.summaries.lock();
             let of_set = summaries.entry(key.clone()).or_default();
-            of_set.insert(index, plan.summary.clone()) != Some(plan.summary)
+            // A label may name any index; only replicas that are wanted or exist are kept in mind.
+            if wanted || plan.summary.exists {
+                of_set.insert(index, plan.summary.clone()) != Some(plan.summary)
+            } else {
+                of_set.remove(&index).is_some()
+            }
         };
         if changed {
             self.queue.mark(Key::Set(key.clone()), Priority::Low);
@@ -334,8 +345,15 @@ impl Controller {
         let mut context = self.context(key, &set, topology.as_ref());
         context.adopted_hash = adopted_hash(&context, &revisions);
         context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
+        let gone = replicas.values().all(|replica| !replica.exists);
+        let existing = if context.deleting() && gone {
+            self.world.existing_replicas(&moment, key)
+        } else {
+            BTreeSet::new()
+        };
         let snapshot = SetSnapshot {
             replicas,
+            existing,
             role,
             role_binding,
             revisions,

@@ -40,22 +40,23 @@ pub struct CliqueState<'a> {
     pub orphans: Vec<&'a Arc<PodFacts>>,
     /// Whether its scaling group is being deleted, and takes it along.
     pub doomed: bool,
+    /// Whether it gets no further pods, because its size or that of its gang is beyond the bounds.
+    pub held: bool,
 }
 
 impl<'a> CliqueState<'a> {
-    /// Reads the state of one clique.
+    /// Reads the state of one clique. `pods` are those with its labels.
     pub(crate) fn read(
         context: &SetContext<'_>,
         snapshot: &'a ReplicaSnapshot,
         layout: &ReplicaLayout,
         clique: &CliqueLayout,
+        pods: Vec<&'a Arc<PodFacts>>,
     ) -> Self {
         let stored = snapshot.cliques.get(&clique.name);
         let uid = stored.and_then(|stored| stored.metadata.uid.as_deref());
-        let (own, orphans): (Vec<_>, Vec<_>) = snapshot
-            .pods
-            .values()
-            .filter(|pod| pod.clique == clique.name)
+        let (own, orphans): (Vec<_>, Vec<_>) = pods
+            .into_iter()
             .partition(|pod| uid.is_some_and(|uid| pod.owner_uid == uid));
         let (mut active, leaving): (Vec<_>, Vec<_>) = own.into_iter().partition(|pod| pod.active());
         active.sort_by(|left, right| (left.index, &left.name).cmp(&(right.index, &right.name)));
@@ -73,6 +74,7 @@ impl<'a> CliqueState<'a> {
             active,
             leaving,
             orphans,
+            held: clique.held,
             doomed: matches!(clique.place, Place::Member { group, .. } if going(snapshot, &layout.groups[group].name)),
         }
     }

@@ -10,6 +10,7 @@ use super::{CliqueState, Draft, Replica};
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, Verdict, whole_seconds};
 use crate::reasons;
+use crate::report;
 use crate::settings::Settings;
 use crate::snapshot::target_of;
 use crate::update::{Directive, Rolling};
@@ -59,7 +60,12 @@ pub(crate) fn plan(
 fn counts(replica: &Replica<'_>, stored: &PodClique, state: &CliqueState<'_>, status: &mut PodCliqueStatus) {
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
     status.observed_generation = stored.metadata.generation;
-    status.last_errors = replica.errors_of(&stored.metadata, &status.last_errors);
+    let mut errors = replica.errors_of(&stored.metadata, &status.last_errors);
+    if state.held {
+        let excess = format!("{} pods are asked for, or its gang has too many", state.replicas);
+        errors.extend(report::too_large(&[excess], replica.now));
+    }
+    status.last_errors = report::combined(errors.iter(), &status.last_errors);
     status.replicas = number(state.count(|_| true));
     status.ready_replicas = number(state.ready());
     status.scheduled_replicas = number(state.scheduled());

@@ -10,7 +10,7 @@ use coppice_api::names::pod_names::pod_name;
 use serde_json::json;
 
 use super::terminating::Terminating;
-use super::{CliqueState, Draft, Replica};
+use super::{CliqueState, Draft, Replica, weight};
 use crate::command::{Command, Kind};
 use crate::layout::CliqueLayout;
 use crate::objects::{self, PodIdentity};
@@ -36,12 +36,17 @@ pub(crate) fn plan(
         if terminating.contains(index) {
             continue;
         }
-        let blocked = replace_ended(clique, state, draft) || held;
+        let blocked = replace_ended(clique, state, draft) || held || !replica.layout.gang_of(clique).complete;
         let missing = free_indices(state);
+        let stored = state
+            .stored
+            .filter(|_| state.alive() && !blocked && !missing.is_empty());
+        let template = stored.map(|stored| json!(stored.as_ref()));
+        let bytes = template.as_ref().map_or(0, weight);
         for pod_index in missing {
             let (name, token) = free_name(replica, clique, pod_index);
             of_clique.push(name);
-            if let Some(stored) = state.stored.filter(|_| state.alive() && !blocked) {
+            if let Some(template) = template.as_ref().filter(|_| draft.room.is_left()) {
                 let identity = PodIdentity {
                     index: pod_index,
                     token: &token,
@@ -51,9 +56,10 @@ pub(crate) fn plan(
                     replica.context.settings,
                     &replica.layout,
                     clique,
-                    &json!(stored.as_ref()),
+                    template,
                     identity,
                 );
+                draft.room.take(bytes);
                 draft.pods.push(Command::Create(pod));
             }
         }
@@ -95,7 +101,11 @@ fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Dra
 pub(super) fn free_indices(state: &CliqueState<'_>) -> Vec<u32> {
     let taken: BTreeSet<u32> = state.active.iter().filter_map(|pod| pod.index).collect();
     let present = u32::try_from(distinct(state).len()).unwrap_or(u32::MAX);
-    let missing = state.replicas.saturating_sub(present);
+    let missing = if state.held {
+        0
+    } else {
+        state.replicas.saturating_sub(present)
+    };
     (0..)
         .filter(|index| !taken.contains(index))
         .take(missing as usize)

@@ -41,6 +41,8 @@ pub(crate) struct World {
     pub(crate) troubles: Vec<history::Trouble>,
     /// The newest generation that each object's status has spoken of, by uid.
     pub(crate) observed: BTreeMap<String, i64>,
+    /// Whether only replicas that exist are planned.
+    only_existing: bool,
     version: u64,
 }
 
@@ -64,6 +66,7 @@ impl World {
             claim_templates: BTreeMap::new(),
             troubles: Vec::new(),
             observed: BTreeMap::new(),
+            only_existing: false,
             version: 0,
         };
         world.create(object);
@@ -251,6 +254,7 @@ impl World {
                 self.of_kind("ResourceClaim")
                     .filter(|claim| gang_index(claim).is_none()),
             ),
+            existing: BTreeSet::new(),
             failures: Vec::new(),
         };
         let plan = plan_set(&context, &snapshot, self.now);
@@ -274,6 +278,13 @@ impl World {
             }
             assert!(round < 500, "does not settle; last writes: {:?}", self.writes);
         }
+    }
+
+    /// As [`Self::settle`], for a set that asks for more replicas than can be looked at: only those that exist are.
+    pub(crate) fn settle_existing(&mut self) {
+        self.only_existing = true;
+        self.settle();
+        self.only_existing = false;
     }
 
     /// Gives pods nodes, makes them ready, and removes those that were deleted. One step of each pod at a time.
@@ -338,7 +349,7 @@ impl World {
     }
 
     fn replica_indices(&self, wanted: u32) -> BTreeSet<u32> {
-        let wanted = 0..wanted;
+        let wanted = 0..if self.only_existing { 0 } else { wanted };
         let existing = self.objects.values().filter_map(|object| {
             object["metadata"]["labels"][labels::SET_REPLICA_INDEX]
                 .as_str()?
