@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use coppice_api::canonical::{TemplateView, same_template};
+use coppice_api::canonical::{TemplateIdentity, TemplateView, same_template};
 use coppice_api::names::{label_sets::Labels, labels};
 use coppice_api::types::PodClique;
 use serde_json::Value;
@@ -32,6 +32,8 @@ pub struct CliqueState<'a> {
     pub hash: String,
     /// Whether the stored template means the same as the set's.
     pub current: bool,
+    /// The identity of the set's template.
+    pub wanted: TemplateIdentity,
     /// Its own pods that count, by index.
     pub active: Vec<&'a Arc<PodFacts>>,
     /// Its own pods that are being deleted or have ended.
@@ -71,6 +73,7 @@ impl<'a> CliqueState<'a> {
             min_available: clique.min_available,
             hash,
             current,
+            wanted: context.identities[clique.position],
             active,
             leaving,
             orphans,
@@ -118,6 +121,24 @@ impl<'a> CliqueState<'a> {
     /// Pods with the stored template.
     pub fn with_template(&self) -> u32 {
         self.count(|pod| self.has_template(pod))
+    }
+
+    /// Pods with the set's template: what "updated" means to readers of a status.
+    pub fn with_current_template(&self) -> u32 {
+        if self.current {
+            self.with_template()
+        } else {
+            self.count(|pod| self.wanted.matches_label(&pod.template_hash))
+        }
+    }
+
+    /// Whether the stored status could be read as "updated" by more pods than are. One that speaks of an older
+    /// generation cannot.
+    pub fn overstated(&self) -> bool {
+        let Some(stored) = self.stored else { return false };
+        let Some(status) = &stored.status else { return false };
+        let says = u32::try_from(status.updated_replicas).unwrap_or(0);
+        status.observed_generation == stored.metadata.generation && says > self.with_current_template()
     }
 
     /// Counts active pods.

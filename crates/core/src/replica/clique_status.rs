@@ -70,7 +70,7 @@ fn counts(replica: &Replica<'_>, stored: &PodClique, state: &CliqueState<'_>, st
     status.ready_replicas = number(state.ready());
     status.scheduled_replicas = number(state.scheduled());
     status.schedule_gated_replicas = number(state.count(|pod| pod.gated && !pod.scheduled));
-    status.updated_replicas = number(state.with_template());
+    status.updated_replicas = number(state.with_current_template());
     if state.standalone() {
         let name = stored.metadata.name.as_deref().unwrap_or_default();
         status.hpa_pod_selector = Some(clique_selector(replica.context.facts.name(), name));
@@ -325,7 +325,10 @@ fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state:
     let breached = |status: &PodCliqueStatus| conditions::is_true(&status.conditions, BREACHED);
     let moving = state.count(|_| true) != state.replicas || state.count(|pod| !pod.ready && !pod.failing) > 0;
     let decided = marked(before) != marked(after) || begins(before, after);
-    if breached(before) != breached(after) || decided || lost || !moving || before.last_errors != after.last_errors {
+    // The set does not say that it observed a template before its cliques stopped saying that they have the one before.
+    let outdated = after.updated_replicas < before.updated_replicas && !state.current;
+    let news = outdated || before.last_errors != after.last_errors;
+    if breached(before) != breached(after) || decided || lost || !moving || news {
         Urgency::Now
     } else {
         Urgency::Settling

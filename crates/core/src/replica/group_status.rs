@@ -27,6 +27,8 @@ pub(crate) struct GroupCounts {
     pub(crate) updated_all: bool,
     /// Whether the group has fallen below its minimum of copies.
     pub(crate) breached: bool,
+    /// Whether the stored status could be read as "updated" by more copies than are.
+    pub(crate) overstated: bool,
 }
 
 pub(crate) fn plan(
@@ -87,6 +89,8 @@ fn write(
     let layout = &replica.layout.groups[group];
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
     let before = stored.status.clone().unwrap_or_default();
+    let says = u32::try_from(before.updated_replicas).unwrap_or(0);
+    counts.overstated = before.observed_generation == stored.metadata.generation && says > counts.updated;
     let mut status = before.clone();
     status.observed_generation = stored.metadata.generation;
     status.last_errors = replica.errors_of(&stored.metadata, &before.last_errors);
@@ -131,7 +135,7 @@ fn write(
         progress.map(|progress| progress.pod_clique_set_generation_hash.clone())
     };
     let begun = target(&before) != target(&status);
-    let news = before.last_errors != status.last_errors;
+    let news = before.last_errors != status.last_errors || counts.overstated;
     let urgency = if flipped || settled || begun || news {
         Urgency::Now
     } else {

@@ -33,7 +33,7 @@ use crate::command::{Command, Target};
 use crate::context::SetContext;
 use crate::layout::{LiveSizes, ReplicaLayout};
 use crate::report;
-use crate::snapshot::{PodFacts, ReplicaSnapshot};
+use crate::snapshot::{PodFacts, ReplicaSnapshot, Tokens};
 use crate::update;
 
 /// What to do for a replica.
@@ -47,6 +47,8 @@ pub struct ReplicaPlan {
     pub waits: Vec<Wait>,
     /// What the set needs to know of it.
     pub summary: ReplicaSummary,
+    /// The tokens of pods that do not exist yet, for the next plan.
+    pub tokens: Tokens,
 }
 
 impl ReplicaPlan {
@@ -78,6 +80,8 @@ pub struct ReplicaSummary {
     pub updated: bool,
     /// Whether every stored clique means what the set's template means, whatever its pods have.
     pub current: bool,
+    /// Whether no stored status of it claims more updated pods or copies than there are, by the set's templates.
+    pub truthful: bool,
     /// Whether no pod of it has a node.
     pub unscheduled: bool,
     /// Whether something in it fell below its minimum.
@@ -188,6 +192,7 @@ impl Draft {
             deadline: self.deadline,
             waits: self.waits,
             summary,
+            tokens: Tokens::new(),
         }
     }
 }
@@ -250,6 +255,7 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let claims = claims::plan(&replica, &mut draft);
     domains::plan(&replica, &mut draft);
     let pods = pods::plan(&replica, &terminating, &rolling, &claims.waiting, &mut draft);
+    let pods::PlannedPods { names: pods, tokens } = pods;
     gangs::plan(&replica, &pods, &mut draft);
     gates::plan(&replica, &mut draft);
     clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
@@ -258,7 +264,10 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let mut summary = summarise(&replica, &groups);
     summary.gangs = gangs.into();
     summary.missing_templates = claims.missing;
-    draft.finish(summary)
+    ReplicaPlan {
+        tokens,
+        ..draft.finish(summary)
+    }
 }
 
 fn live_sizes(snapshot: &ReplicaSnapshot) -> LiveSizes {
@@ -303,6 +312,7 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
             && groups.iter().all(|group| group.available_enough),
         updated: updated_cliques == standalone.len() && updated_groups == groups.len(),
         current: replica.cliques.iter().all(|clique| clique.current),
+        truthful: !replica.cliques.iter().any(CliqueState::overstated) && !groups.iter().any(|group| group.overstated),
         unscheduled: replica.cliques.iter().all(|clique| clique.scheduled() == 0),
         breached: standalone.iter().any(|clique| clique.breached()) || groups.iter().any(|group| group.breached),
         exists: true,

@@ -95,7 +95,8 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     let before = set.status.clone().unwrap_or_default();
     let mut after = before.clone();
     progress::advance(context, snapshot, &acceptance, now, &mut after);
-    status::count(context, snapshot, &missing, now, &mut after);
+    let accepted = acceptance != acceptance::Acceptance::Changed;
+    status::count(context, snapshot, &missing, accepted, now, &mut after);
     // An API server refuses a binding to a role that it does not have yet.
     let mut second = granted;
     // The finalizer's patch moves the version on, so a status in the same plan would be refused: the next plan writes it.
@@ -112,7 +113,8 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
                     .map(|progress| &progress.currently_updating);
         let settled = after.available_replicas == after.replicas && after.updated_replicas == after.replicas;
         let news = before.last_errors != after.last_errors;
-        let urgency = if decided || settled || news {
+        let observed = before.observed_generation != after.observed_generation;
+        let urgency = if decided || settled || news || observed {
             Urgency::Now
         } else {
             Urgency::Settling

@@ -35,6 +35,7 @@ pub(crate) fn count(
     context: &SetContext<'_>,
     snapshot: &SetSnapshot,
     missing: &BTreeSet<String>,
+    accepted: bool,
     now: Timestamp,
     status: &mut PodCliqueSetStatus,
 ) {
@@ -46,7 +47,11 @@ pub(crate) fn count(
         .map(|(_, replica)| replica)
         .collect();
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    status.observed_generation = set.metadata.generation;
+    // A generation is observed when every count of the same status speaks of it, and no status below claims to be
+    // updated that is not: readers take the two together for "done".
+    if accepted && wanted.iter().all(|replica| replica.truthful) {
+        status.observed_generation = set.metadata.generation;
+    }
     status.replicas = set.spec.replicas;
     status.available_replicas = number(wanted.iter().filter(|replica| replica.available).count());
     status.updated_replicas = number(
@@ -109,7 +114,7 @@ pub(crate) fn count(
     let refused = first.map(|error| error.description.clone());
     let available = status.available_replicas;
     let all = available == set.spec.replicas;
-    let generation = set.metadata.generation;
+    let generation = status.observed_generation;
     let mut say = |kind, holds: bool, reason, message| {
         conditions::set(
             &mut status.conditions,
