@@ -122,6 +122,11 @@ impl<'a> SetFacts<'a> {
         count(self.set.spec.replicas)
     }
 
+    /// Whether more replicas are asked for than is possible: then those that exist are kept, and no others are made.
+    pub fn too_many_replicas(&self) -> bool {
+        self.set.spec.replicas > coppice_api::sizes::MOST_REPLICAS
+    }
+
     /// The name of one replica, from which all its children are named.
     pub fn replica(&self, index: u32) -> ReplicaName<'a> {
         ReplicaName::new(self.name(), index)

@@ -2,8 +2,15 @@
 //!
 //! The layout is a function of the template and of the live sizes, and of nothing else. Live sizes win over the
 //! template, because whoever scaled a clique or a group must not be overruled by an edit of the template.
+//!
+//! What is laid out is what exists and a bounded number of further copies, never what a number in a field asks for: the
+//! next layout goes on from there. A size beyond the bounds of the API is held at what exists.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use coppice_api::sizes::{MOST_COPIES, MOST_PODS, MOST_PODS_IN_GANG, MOST_PREDECESSORS};
 
 use crate::facts::SetFacts;
 use crate::startup;
@@ -15,7 +22,12 @@ pub struct LiveSizes {
     pub cliques: BTreeMap<String, u32>,
     /// `spec.replicas` of PodCliqueScalingGroups.
     pub groups: BTreeMap<String, u32>,
+    /// Copies of PodCliqueScalingGroups up to the last that has a PodClique.
+    pub copies: BTreeMap<String, u32>,
 }
+
+/// Copies that one layout adds to those that exist.
+const MOST_NEW_COPIES: u32 = 256;
 
 /// One replica of a set.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +40,8 @@ pub struct ReplicaLayout {
     pub cliques: Vec<CliqueLayout>,
     /// Its gangs: the base gang first, when it has any clique.
     pub gangs: Vec<GangLayout>,
+    /// Sizes beyond the bounds, in words; what they concern is held at what exists.
+    pub excesses: Vec<String>,
 }
 
 /// A scaling group of a replica.
@@ -37,10 +51,24 @@ pub struct GroupLayout {
     pub position: usize,
     /// The object's name.
     pub name: String,
-    /// Its copies.
+    /// The copies asked for.
+    pub wanted: u32,
+    /// The copies that are laid out: those that exist, and the next ones.
     pub copies: u32,
-    /// How many of them, from the first, belong to the base gang.
+    /// How many copies, from the first, belong to the base gang once all are laid out.
     pub base_copies: u32,
+    /// The position of its first clique in [`ReplicaLayout::cliques`].
+    pub first: usize,
+    /// Cliques of one copy.
+    pub width: usize,
+}
+
+impl GroupLayout {
+    /// The positions of the cliques of a copy that is laid out.
+    pub fn members(&self, copy: u32) -> Range<usize> {
+        let first = self.first + self.width * copy as usize;
+        first..first + self.width
+    }
 }
 
 /// Where a clique stands.
@@ -73,7 +101,9 @@ pub struct CliqueLayout {
     /// The position of its gang in [`ReplicaLayout::gangs`].
     pub gang: usize,
     /// The cliques it waits for.
-    pub parents: Vec<Parent>,
+    pub parents: Arc<[Parent]>,
+    /// Whether its size, or that of its gang, is beyond the bounds: it gets no further pods.
+    pub held: bool,
 }
 
 /// A clique that another waits for.
@@ -94,58 +124,98 @@ pub struct GangLayout {
     pub cliques: Vec<usize>,
     /// For a scaled gang, the group and copy it is made of; none for the base gang.
     pub scaled: Option<(usize, u32)>,
+    /// Whether all its cliques are laid out. Until then it is not written, and its pods are not created.
+    pub complete: bool,
 }
 
 impl ReplicaLayout {
     /// Lays out one replica.
     pub fn new(facts: &SetFacts<'_>, index: u32, live: &LiveSizes) -> Self {
         let name = facts.replica(index);
-        let groups: Vec<GroupLayout> = facts
-            .groups
-            .iter()
-            .enumerate()
-            .map(|(position, group)| {
-                let object = name.scaling_group(&group.config.name).to_string();
-                let copies = live.groups.get(&object).copied().unwrap_or(group.replicas);
-                GroupLayout {
-                    position,
-                    name: object,
-                    copies,
-                    base_copies: copies.min(group.min_available),
-                }
-            })
-            .collect();
         let mut layout = Self {
             index,
-            groups,
+            groups: Vec::new(),
             cliques: Vec::new(),
             gangs: Vec::new(),
+            excesses: Vec::new(),
         };
+        layout.lay_out_groups(facts, live);
         let base_copies: Vec<u32> = layout.groups.iter().map(|group| group.base_copies).collect();
+        let mut shared = startup::Shared::default();
 
         layout.gangs.push(GangLayout {
             name: name.base_gang_name(),
             cliques: Vec::new(),
             scaled: None,
+            complete: layout.groups.iter().all(|group| group.copies >= group.base_copies),
         });
         for (position, clique) in facts.cliques.iter().enumerate() {
             if clique.group.is_none() {
                 let object = name.clique_name(&clique.template.name);
-                layout.add_clique(facts, live, position, object, Place::Standalone, 0, &base_copies);
+                let parents = shared.parents(facts, index, position, Place::Standalone, &base_copies);
+                layout.add_clique(facts, live, position, object, Place::Standalone, 0, parents);
             }
         }
         for group in 0..layout.groups.len() {
+            layout.groups[group].first = layout.cliques.len();
             for copy in 0..layout.groups[group].copies {
-                layout.add_copy(facts, live, group, copy, &base_copies);
+                layout.add_copy(facts, live, group, copy, &base_copies, &mut shared);
             }
         }
+        layout.hold_large_gangs();
         if layout.gangs[0].cliques.is_empty() {
             layout.drop_empty_base_gang();
         }
         layout
     }
 
-    fn add_copy(&mut self, facts: &SetFacts<'_>, live: &LiveSizes, group: usize, copy: u32, base_copies: &[u32]) {
+    fn lay_out_groups(&mut self, facts: &SetFacts<'_>, live: &LiveSizes) {
+        let name = facts.replica(self.index);
+        for (position, group) in facts.groups.iter().enumerate() {
+            let object = name.scaling_group(&group.config.name).to_string();
+            let wanted = live.groups.get(&object).copied().unwrap_or(group.replicas);
+            let existing = live.copies.get(&object).copied().unwrap_or(0);
+            let bound = u32::try_from(MOST_COPIES).unwrap_or(u32::MAX);
+            let allowed = if wanted > bound {
+                self.excesses.push(format!(
+                    "PodCliqueScalingGroup {object} asks for {wanted} replicas, at most {bound} are possible"
+                ));
+                existing.min(bound)
+            } else {
+                wanted
+            };
+            self.groups.push(GroupLayout {
+                position,
+                name: object,
+                wanted,
+                copies: allowed.min(existing.saturating_add(MOST_NEW_COPIES)),
+                base_copies: allowed.min(group.min_available),
+                first: 0,
+                width: group.cliques.len(),
+            });
+        }
+        let predecessors = startup::predecessors(facts, &self.groups);
+        if predecessors > MOST_PREDECESSORS {
+            self.excesses.push(format!(
+                "the base gang has {predecessors} start-up dependencies, at most {MOST_PREDECESSORS} are possible"
+            ));
+            for group in &mut self.groups {
+                let existing = live.copies.get(&group.name).copied().unwrap_or(0);
+                group.copies = group.copies.min(existing);
+                group.base_copies = group.base_copies.min(existing);
+            }
+        }
+    }
+
+    fn add_copy(
+        &mut self,
+        facts: &SetFacts<'_>,
+        live: &LiveSizes,
+        group: usize,
+        copy: u32,
+        base_copies: &[u32],
+        shared: &mut startup::Shared,
+    ) {
         let config = &facts.groups[group];
         let scaling_group = facts.replica(self.index).scaling_group(&config.config.name);
         let gang = match scaling_group.scaled_gang_name(copy, config.min_available) {
@@ -154,6 +224,7 @@ impl ReplicaLayout {
                     name,
                     cliques: Vec::new(),
                     scaled: Some((group, copy)),
+                    complete: true,
                 });
                 self.gangs.len() - 1
             }
@@ -161,15 +232,9 @@ impl ReplicaLayout {
         };
         for &position in &config.cliques {
             let object = scaling_group.clique_name(copy, &facts.cliques[position].template.name);
-            self.add_clique(
-                facts,
-                live,
-                position,
-                object,
-                Place::Member { group, copy },
-                gang,
-                base_copies,
-            );
+            let place = Place::Member { group, copy };
+            let parents = shared.parents(facts, self.index, position, place, base_copies);
+            self.add_clique(facts, live, position, object, place, gang, parents);
         }
     }
 
@@ -185,10 +250,16 @@ impl ReplicaLayout {
         name: String,
         place: Place,
         gang: usize,
-        base_copies: &[u32],
+        parents: Arc<[Parent]>,
     ) {
         let clique = &facts.cliques[position];
         let replicas = live.cliques.get(&name).copied().unwrap_or(clique.replicas);
+        let held = i64::from(replicas) > i64::from(MOST_PODS);
+        if held {
+            self.excesses.push(format!(
+                "PodClique {name} asks for {replicas} pods, at most {MOST_PODS} are possible"
+            ));
+        }
         self.gangs[gang].cliques.push(self.cliques.len());
         self.cliques.push(CliqueLayout {
             position,
@@ -197,8 +268,32 @@ impl ReplicaLayout {
             replicas,
             min_available: clique.min_available.min(replicas),
             gang,
-            parents: startup::parents(facts, self.index, position, place, base_copies),
+            parents,
+            held,
         });
+    }
+
+    /// A gang that could not be stored is not begun, and one that exists does not grow.
+    fn hold_large_gangs(&mut self) {
+        for gang in &self.gangs {
+            let sizes = gang
+                .cliques
+                .iter()
+                .map(|&clique| u64::from(self.cliques[clique].replicas));
+            let pods = sizes.fold(0, u64::saturating_add);
+            if pods <= MOST_PODS_IN_GANG {
+                continue;
+            }
+            if !gang.cliques.iter().any(|&clique| self.cliques[clique].held) {
+                self.excesses.push(format!(
+                    "PodGang {} would have {pods} pods, at most {MOST_PODS_IN_GANG} are possible",
+                    gang.name
+                ));
+            }
+            for &clique in &gang.cliques {
+                self.cliques[clique].held = true;
+            }
+        }
     }
 
     /// A replica whose groups are all scaled to zero has no base gang; the positions of the others move up.
@@ -285,6 +380,7 @@ spec:
         let live = LiveSizes {
             cliques: BTreeMap::from([("wl-0-pc-a".to_owned(), 0), ("wl-0-sg-x-0-pc-c".to_owned(), 7)]),
             groups: BTreeMap::from([("wl-0-sg-x".to_owned(), 3)]),
+            ..LiveSizes::default()
         };
         let layout = ReplicaLayout::new(&SetFacts::of(&set), 0, &live);
         assert_eq!((layout.cliques[0].replicas, layout.cliques[0].min_available), (0, 0));

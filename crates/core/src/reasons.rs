@@ -80,6 +80,7 @@ reasons! {
     POD_NOT_CREATED = "PodCreateFailed": "The API server refused a pod of the clique, for example because of a quota or an invalid template.";
     POD_DELETED = "PodDeleteSuccessful": "Pods of the clique were deleted by the operator.";
     POD_NOT_DELETED = "PodDeleteFailed": "The API server refused to delete a pod of the clique.";
+    TOO_LARGE = "TooLarge": "A size is beyond the bounds of docs/compatibility-admission.md, or a gang would be too large to be stored. What exists is kept, and nothing is added until the size is lowered.";
     WRITE_REFUSED = "WriteRefused": "The API server refused a write; status.lastErrors says which and why. It is tried again, less and less often.";
     RECONCILE_PANICKED = "ReconcilePanicked": "The operator panicked while it worked on the set, one of its replicas or the topology. The rest goes on; this is tried again, less and less often. Please report it with the operator's log.";
     TEMPLATE_NOT_FOUND = "ResourceClaimTemplateNotFound": "A ResourceClaimTemplate that the set shares claims from does not exist; pods that need it wait.";

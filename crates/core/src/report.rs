@@ -321,6 +321,24 @@ pub fn last_errors<'a>(failures: impl Iterator<Item = &'a Failure>, before: &[La
     keep_times(by_code.into_iter().map(entry).collect(), before)
 }
 
+/// The code of an error about a size beyond the bounds.
+pub const TOO_LARGE: &str = "ERR_TOO_LARGE";
+
+/// Sizes beyond the bounds, as a status records them; none when there are none.
+pub fn too_large(excesses: &[String], now: Timestamp) -> Option<LastError> {
+    let mut description = excesses.first()?.clone();
+    if excesses.len() > 1 {
+        description.push_str(&format!(" (and {} more)", excesses.len() - 1));
+    }
+    description.push_str("; what exists is kept, and nothing is added until the size is lowered");
+    Some(LastError {
+        code: TOO_LARGE.to_owned(),
+        description,
+        observed_at: Time(whole_seconds(now)),
+        unknown: Default::default(),
+    })
+}
+
 /// Errors of several places as one list, bounded, each code once; see [`last_errors`].
 pub fn combined<'a>(errors: impl Iterator<Item = &'a LastError>, before: &[LastError]) -> Vec<LastError> {
     let mut by_code: BTreeMap<&str, LastError> = BTreeMap::new();

@@ -1,11 +1,12 @@
 //! The worker: takes a key, plans, acts, and plans again until nothing is left to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
+use coppice_api::names::{labels, parsing::parse_index};
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
 use coppice_core::command::{Command, Kind as CommandKind, Target};
 use coppice_core::context::SetContext;
@@ -16,7 +17,7 @@ use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::report::{self, Failure, Subject};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
 use coppice_core::settings::{Settings, TopologyLevels};
-use coppice_core::snapshot::{ReplicaSnapshot, target_of};
+use coppice_core::snapshot::{ReplicaSnapshot, Tokens, target_of};
 use coppice_core::topology::{KaiTopologies, plan_binding};
 use coppice_runtime::cache::ObjectKey;
 use coppice_runtime::clock::SharedClock;
@@ -57,6 +58,8 @@ pub(crate) struct Controller {
     trouble: Trouble,
     summaries: Mutex<BTreeMap<SetKey, BTreeMap<u32, ReplicaSummary>>>,
     identities: Mutex<BTreeMap<SetKey, Arc<Identities>>>,
+    /// Tokens of pods whose creation is not known to have succeeded. Not kept over a restart: names are then new ones.
+    tokens: Mutex<BTreeMap<Key, Tokens>>,
     kai_served: AtomicBool,
 }
 
@@ -78,6 +81,7 @@ impl Controller {
             trouble: Trouble::default(),
             summaries: Mutex::default(),
             identities: Mutex::default(),
+            tokens: Mutex::default(),
             kai_served: AtomicBool::default(),
         }
     }
@@ -141,6 +145,9 @@ impl Controller {
         if new.is_none() {
             self.summaries.lock().remove(&key);
             self.identities.lock().remove(&key);
+            self.tokens
+                .lock()
+                .retain(|of, _| !matches!(of, Key::Replica(set, _) if *set == key));
             self.trouble.forget(&key);
             return;
         }
@@ -148,13 +155,18 @@ impl Controller {
         if old.map(concerning_replicas) == new.map(concerning_replicas) {
             return;
         }
-        let known = self
-            .summaries
-            .lock()
-            .get(&key)
-            .and_then(|all| all.keys().next_back().copied());
-        let wanted = u32::try_from(set.spec.replicas).unwrap_or(0);
-        for index in 0..wanted.max(known.map_or(0, |last| last + 1)) {
+        let facts = SetFacts::of(set);
+        // A number that is too large asks for nothing; what exists is marked by its own events, and known here.
+        let wanted = if facts.too_many_replicas() { 0 } else { facts.replicas() };
+        let known: Vec<u32> = {
+            let summaries = self.summaries.lock();
+            let of_set = summaries.get(&key).into_iter();
+            of_set
+                .flat_map(|all| all.range(wanted..))
+                .map(|(index, _)| *index)
+                .collect()
+        };
+        for index in (0..wanted).chain(known) {
             self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
         }
     }
@@ -244,9 +256,14 @@ impl Controller {
         let now = self.clock.now();
         for command in &report.done {
             self.trouble.done(key, command);
+            self.spend_token(key, command);
         }
         for (command, error) in &report.refused {
             let Some(subject) = Subject::of(command) else { continue };
+            if matches!(error, WriteError::AlreadyExists(_)) {
+                // The name is taken by a pod that is not ours.
+                self.spend_token(key, command);
+            }
             let failure = Failure {
                 subject,
                 owner: seen.owner(command),
@@ -262,9 +279,24 @@ impl Controller {
         }
     }
 
+    /// A pod exists under its name, so no other is ever created under it.
+    fn spend_token(&self, key: &Key, command: &Command) {
+        let Command::Create(object) = command else { return };
+        if object["kind"] != "Pod" {
+            return;
+        }
+        let label = |key: &str| object["metadata"]["labels"][key].as_str();
+        let index = label(labels::POD_INDEX).and_then(parse_index);
+        if let (Some(clique), Some(index)) = (label(labels::POD_CLIQUE), index)
+            && let Some(of_key) = self.tokens.lock().get_mut(key)
+        {
+            of_key.remove(&(clique.to_owned(), index));
+        }
+    }
+
     fn plan_one(&self, key: &SetKey, index: u32) -> Planned {
         let now = self.clock.now();
-        let (plan, seen) = {
+        let (plan, seen, wanted) = {
             let moment = self.world.cache.moment();
             let Some(set) = self.world.set(&moment, key) else {
                 return Planned {
@@ -274,23 +306,39 @@ impl Controller {
             };
             let (revisions, _, _) = self.world.of_set(&moment, key);
             let mut snapshot = self.world.replica(&moment, key, index);
-            snapshot.failures = self.trouble.known(&Key::Replica(key.clone(), index));
+            let of_replica = Key::Replica(key.clone(), index);
+            snapshot.failures = self.trouble.known(&of_replica);
+            snapshot.tokens = self.tokens.lock().get(&of_replica).cloned().unwrap_or_default();
             let topology = self.topology(&moment, &set);
             let mut context = self.context(key, &set, topology.as_ref());
             context.adopted_hash = adopted_hash(&context, &revisions);
             context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
             let plan = plan_replica(&context, &snapshot, now);
+            let wanted = index < context.facts.replicas() && !context.facts.too_many_replicas();
             drop(context);
             let seen = Seen::Set {
                 set,
                 replica: Some(snapshot),
             };
-            (plan, seen)
+            (plan, seen, wanted)
         };
+        {
+            let (of_replica, mut tokens) = (Key::Replica(key.clone(), index), self.tokens.lock());
+            if plan.tokens.is_empty() {
+                tokens.remove(&of_replica);
+            } else {
+                tokens.insert(of_replica, plan.tokens);
+            }
+        }
         let changed = {
             let mut summaries = self.summaries.lock();
             let of_set = summaries.entry(key.clone()).or_default();
-            of_set.insert(index, plan.summary.clone()) != Some(plan.summary)
+            // A label may name any index; only replicas that are wanted or exist are kept in mind.
+            if wanted || plan.summary.exists {
+                of_set.insert(index, plan.summary.clone()) != Some(plan.summary)
+            } else {
+                of_set.remove(&index).is_some()
+            }
         };
         if changed {
             self.queue.mark(Key::Set(key.clone()), Priority::Low);
@@ -334,8 +382,15 @@ impl Controller {
         let mut context = self.context(key, &set, topology.as_ref());
         context.adopted_hash = adopted_hash(&context, &revisions);
         context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
+        let gone = replicas.values().all(|replica| !replica.exists);
+        let existing = if context.deleting() && gone {
+            self.world.existing_replicas(&moment, key)
+        } else {
+            BTreeSet::new()
+        };
         let snapshot = SetSnapshot {
             replicas,
+            existing,
             role,
             role_binding,
             revisions,

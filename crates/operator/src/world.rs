@@ -170,12 +170,24 @@ fn replica_of_document(object: &Value) -> Option<(SetKey, u32)> {
         .or_else(|| replica_of_unlabelled(namespace, &labels, object["metadata"]["name"].as_str()?))
 }
 
+/// As for pods: a Service that another object controls is not ours.
+fn replica_of_service(service: &Value) -> Option<(SetKey, u32)> {
+    let owners = service["metadata"]["ownerReferences"].as_array()?;
+    let controller = owners.iter().find(|owner| owner["controller"] == true)?;
+    (controller["kind"] == "PodCliqueSet").then(|| replica_of_document(service))?
+}
+
 fn set_of_document(object: &Value) -> Option<SetKey> {
     set_of(object["metadata"]["namespace"].as_str(), &labels_of(object))
 }
 
+/// A pod belongs to a replica by its labels, if a PodClique controls it. Any other pod belongs to another controller or
+/// to nobody, whatever its labels say: it is neither counted nor deleted.
 fn replica_of_pod(pod: &PodView) -> Option<(SetKey, u32)> {
     use coppice_api::names::{labels, parsing::parse_index};
+    if pod.controller_kind.as_deref() != Some("PodClique") {
+        return None;
+    }
     let set = SetKey {
         namespace: pod.meta.key.namespace.clone(),
         name: pod.label(labels::PART_OF)?.clone(),
@@ -205,7 +217,7 @@ impl World {
             groups_by_replica: groups.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
             gangs_by_replica: gangs.index(|object, emit| replica_of_gang(object).into_iter().for_each(emit)),
             pods_by_replica: pods.index(|object, emit| replica_of_pod(object).into_iter().for_each(emit)),
-            services_by_replica: services.index(|object, emit| replica_of_document(object).into_iter().for_each(emit)),
+            services_by_replica: services.index(|object, emit| replica_of_service(object).into_iter().for_each(emit)),
             autoscalers_by_replica: autoscalers
                 .index(|object, emit| replica_of_document(object).into_iter().for_each(emit)),
             revisions_by_set: revisions.index(|object, emit| {
@@ -408,6 +420,30 @@ impl World {
         })
     }
 
+    /// The replicas of a set of which objects exist.
+    pub fn existing_replicas(&self, moment: &Moment<'_>, key: &SetKey) -> BTreeSet<u32> {
+        fn collect<V>(index: &ReplicaIndex<V>, moment: &Moment<'_>, key: &SetKey, found: &mut BTreeSet<u32>)
+        where
+            V: Send + Sync + 'static,
+        {
+            for view in index.range(moment, &(key.clone(), 0), |(set, _)| set == key) {
+                index.keys_of(&view, |(_, replica)| {
+                    found.insert(replica);
+                });
+            }
+        }
+        let mut found = BTreeSet::new();
+        collect(&self.cliques_by_replica, moment, key, &mut found);
+        collect(&self.groups_by_replica, moment, key, &mut found);
+        collect(&self.gangs_by_replica, moment, key, &mut found);
+        collect(&self.pods_by_replica, moment, key, &mut found);
+        collect(&self.services_by_replica, moment, key, &mut found);
+        collect(&self.autoscalers_by_replica, moment, key, &mut found);
+        collect(&self.claims_by_replica, moment, key, &mut found);
+        collect(&self.domains_by_replica, moment, key, &mut found);
+        found
+    }
+
     /// One replica.
     pub fn replica(&self, moment: &Moment<'_>, key: &SetKey, index: u32) -> ReplicaSnapshot {
         let at = (key.clone(), index);
@@ -434,6 +470,7 @@ impl World {
             claims: documents(self.claims_by_replica.get(moment, &at)),
             domains: documents(self.domains_by_replica.get(moment, &at)),
             failures: Vec::new(),
+            tokens: Default::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Owner;
 use crate::facts::SetFacts;
-use crate::layout::{GangLayout, Place, ReplicaLayout};
+use crate::layout::{GangLayout, ReplicaLayout};
 use crate::settings::{Settings, TopologyLevels};
 
 /// The PodGang at `gang`. `pods` holds the names of each clique's pods, by name of the clique; they are listed sorted.
@@ -129,16 +129,8 @@ fn base_copies(
         configs.extend((0..group.base_copies).map(|copy| {
             TopologyConstraintGroupConfig {
                 name: name.replica_name(copy),
-                pod_group_names: layout
-                    .cliques
+                pod_group_names: layout.cliques[group.members(copy)]
                     .iter()
-                    .filter(|clique| {
-                        clique.place
-                            == Place::Member {
-                                group: group.position,
-                                copy,
-                            }
-                    })
                     .map(|clique| clique.name.clone())
                     .collect(),
                 topology_constraint: Some(constraint.clone()),

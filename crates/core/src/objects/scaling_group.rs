@@ -37,7 +37,7 @@ pub fn scaling_group(facts: &SetFacts<'_>, layout: &ReplicaLayout, group: &Group
             "ownerReferences": Owner::set(facts.set).reference(),
         },
         "spec": {
-            "replicas": group.copies,
+            "replicas": group.wanted,
             "minAvailable": config.min_available,
             "cliqueNames": config.config.clique_names,
         },

@@ -1,12 +1,12 @@
 //! Services, scaling groups, cliques and autoscalers of a replica: created when missing, corrected where we own a
 //! field, deleted when no longer wanted. Sizes are never corrected: they belong to whoever scales.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::labels;
 use serde_json::{Value, json};
 
-use super::{Draft, Replica};
+use super::{Draft, Replica, weight};
 use crate::command::{Command, Kind, merge_patch};
 use crate::layout::Place;
 use crate::objects::{self, Owner};
@@ -117,6 +117,7 @@ fn scaling_groups(replica: &Replica<'_>, draft: &mut Draft) {
 
 fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
     let facts = &replica.context.facts;
+    let mut weights: BTreeMap<usize, usize> = BTreeMap::new();
     for (clique, state) in replica.layout.cliques.iter().zip(&replica.cliques) {
         let owner = match clique.place {
             Place::Standalone => Owner::set(facts.set),
@@ -133,16 +134,13 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
             }
         };
         match state.stored {
-            None if state.doomed => {}
+            None if state.doomed || state.held || !draft.room.is_left() => {}
             None => {
                 let hash = replica.context.identities[clique.position].label();
-                draft.children.push(Command::Create(objects::pod_clique(
-                    facts,
-                    &replica.layout,
-                    clique,
-                    &hash,
-                    &owner,
-                )));
+                let desired = objects::pod_clique(facts, &replica.layout, clique, &hash, &owner);
+                let bytes = *weights.entry(clique.position).or_insert_with(|| weight(&desired));
+                draft.room.take(bytes);
+                draft.children.push(Command::Create(desired));
             }
             Some(stored) if !state.alive() => {
                 // Somebody deleted a clique that is wanted, or its group: let it go completely, then make it anew.

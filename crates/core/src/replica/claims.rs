@@ -4,13 +4,13 @@
 //! included. A clique has a claim for each index that one of its pods has or is about to get, so no pod is ever left
 //! with a claim that is gone. What a claim asks for is never changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::label_sets::ClaimOwner;
 use coppice_api::names::{annotations, labels};
 use serde_json::{Value, json};
 
-use super::{Draft, Replica, children, pods};
+use super::{Draft, Replica, children, pods, weight};
 use crate::command::{Command, Kind};
 use crate::objects::{self, Owner, WantedClaim};
 use crate::reasons;
@@ -78,7 +78,8 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
             claims.missing.insert(missing);
             continue;
         };
-        if let Some(owner) = &entry.owner {
+        if let Some(owner) = entry.owner.as_ref().filter(|_| draft.room.is_left()) {
+            draft.room.take(weight(content));
             let claim = objects::resource_claim(&context.facts, &entry.claim, owner, content);
             draft.children.push(Command::Create(claim));
         }
@@ -112,18 +113,14 @@ fn hold(
 fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
     let facts = &replica.context.facts;
     let (set, index) = (facts.name(), replica.layout.index);
-    let users = |name: &str| -> Vec<usize> {
-        let uses = |clique: &crate::layout::CliqueLayout| {
-            // Claims of single pods differ only in their index, which any of them stands for.
-            let claims = objects::claims_of_pod(facts, index, clique, 0);
-            claims.iter().any(|claim| claim.name == name)
-        };
-        let cliques = replica.layout.cliques.iter().enumerate();
-        cliques
-            .filter(|(_, clique)| uses(clique))
-            .map(|(position, _)| position)
-            .collect()
-    };
+    let mut users_of: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (position, clique) in replica.layout.cliques.iter().enumerate() {
+        // Claims of single pods differ only in their index, which any of them stands for.
+        for claim in objects::claims_of_pod(facts, index, clique, 0) {
+            users_of.entry(claim.name).or_default().push(position);
+        }
+    }
+    let users = |name: &str| users_of.get(name).cloned().unwrap_or_default();
     let mut planned = Vec::new();
     let of_set = &facts.set.spec.template.resource_sharing;
     for claim in objects::wanted_claims(ClaimOwner::Set(set), of_set, &BTreeSet::from([index])) {

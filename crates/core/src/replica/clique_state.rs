@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use coppice_api::canonical::{TemplateView, same_template};
+use coppice_api::canonical::{TemplateIdentity, TemplateView, same_template};
 use coppice_api::names::{label_sets::Labels, labels};
 use coppice_api::types::PodClique;
 use serde_json::Value;
@@ -32,6 +32,8 @@ pub struct CliqueState<'a> {
     pub hash: String,
     /// Whether the stored template means the same as the set's.
     pub current: bool,
+    /// The identity of the set's template.
+    pub wanted: TemplateIdentity,
     /// Its own pods that count, by index.
     pub active: Vec<&'a Arc<PodFacts>>,
     /// Its own pods that are being deleted or have ended.
@@ -40,22 +42,23 @@ pub struct CliqueState<'a> {
     pub orphans: Vec<&'a Arc<PodFacts>>,
     /// Whether its scaling group is being deleted, and takes it along.
     pub doomed: bool,
+    /// Whether it gets no further pods, because its size or that of its gang is beyond the bounds.
+    pub held: bool,
 }
 
 impl<'a> CliqueState<'a> {
-    /// Reads the state of one clique.
+    /// Reads the state of one clique. `pods` are those with its labels.
     pub(crate) fn read(
         context: &SetContext<'_>,
         snapshot: &'a ReplicaSnapshot,
         layout: &ReplicaLayout,
         clique: &CliqueLayout,
+        pods: Vec<&'a Arc<PodFacts>>,
     ) -> Self {
         let stored = snapshot.cliques.get(&clique.name);
         let uid = stored.and_then(|stored| stored.metadata.uid.as_deref());
-        let (own, orphans): (Vec<_>, Vec<_>) = snapshot
-            .pods
-            .values()
-            .filter(|pod| pod.clique == clique.name)
+        let (own, orphans): (Vec<_>, Vec<_>) = pods
+            .into_iter()
             .partition(|pod| uid.is_some_and(|uid| pod.owner_uid == uid));
         let (mut active, leaving): (Vec<_>, Vec<_>) = own.into_iter().partition(|pod| pod.active());
         active.sort_by(|left, right| (left.index, &left.name).cmp(&(right.index, &right.name)));
@@ -70,9 +73,11 @@ impl<'a> CliqueState<'a> {
             min_available: clique.min_available,
             hash,
             current,
+            wanted: context.identities[clique.position],
             active,
             leaving,
             orphans,
+            held: clique.held,
             doomed: matches!(clique.place, Place::Member { group, .. } if going(snapshot, &layout.groups[group].name)),
         }
     }
@@ -116,6 +121,24 @@ impl<'a> CliqueState<'a> {
     /// Pods with the stored template.
     pub fn with_template(&self) -> u32 {
         self.count(|pod| self.has_template(pod))
+    }
+
+    /// Pods with the set's template: what "updated" means to readers of a status.
+    pub fn with_current_template(&self) -> u32 {
+        if self.current {
+            self.with_template()
+        } else {
+            self.count(|pod| self.wanted.matches_label(&pod.template_hash))
+        }
+    }
+
+    /// Whether the stored status could be read as "updated" by more pods than are. One that speaks of an older
+    /// generation cannot.
+    pub fn overstated(&self) -> bool {
+        let Some(stored) = self.stored else { return false };
+        let Some(status) = &stored.status else { return false };
+        let says = u32::try_from(status.updated_replicas).unwrap_or(0);
+        status.observed_generation == stored.metadata.generation && says > self.with_current_template()
     }
 
     /// Counts active pods.

@@ -10,6 +10,7 @@ use super::{CliqueState, Draft, Replica};
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, Verdict, whole_seconds};
 use crate::reasons;
+use crate::report;
 use crate::settings::Settings;
 use crate::snapshot::target_of;
 use crate::update::{Directive, Rolling};
@@ -59,12 +60,17 @@ pub(crate) fn plan(
 fn counts(replica: &Replica<'_>, stored: &PodClique, state: &CliqueState<'_>, status: &mut PodCliqueStatus) {
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
     status.observed_generation = stored.metadata.generation;
-    status.last_errors = replica.errors_of(&stored.metadata, &status.last_errors);
+    let mut errors = replica.errors_of(&stored.metadata, &status.last_errors);
+    if state.held {
+        let excess = format!("{} pods are asked for, or its gang has too many", state.replicas);
+        errors.extend(report::too_large(&[excess], replica.now));
+    }
+    status.last_errors = report::combined(errors.iter(), &status.last_errors);
     status.replicas = number(state.count(|_| true));
     status.ready_replicas = number(state.ready());
     status.scheduled_replicas = number(state.scheduled());
     status.schedule_gated_replicas = number(state.count(|pod| pod.gated && !pod.scheduled));
-    status.updated_replicas = number(state.with_template());
+    status.updated_replicas = number(state.with_current_template());
     if state.standalone() {
         let name = stored.metadata.name.as_deref().unwrap_or_default();
         status.hpa_pod_selector = Some(clique_selector(replica.context.facts.name(), name));
@@ -319,7 +325,10 @@ fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state:
     let breached = |status: &PodCliqueStatus| conditions::is_true(&status.conditions, BREACHED);
     let moving = state.count(|_| true) != state.replicas || state.count(|pod| !pod.ready && !pod.failing) > 0;
     let decided = marked(before) != marked(after) || begins(before, after);
-    if breached(before) != breached(after) || decided || lost || !moving || before.last_errors != after.last_errors {
+    // The set does not say that it observed a template before its cliques stopped saying that they have the one before.
+    let outdated = after.updated_replicas < before.updated_replicas && !state.current;
+    let news = outdated || before.last_errors != after.last_errors;
+    if breached(before) != breached(after) || decided || lost || !moving || news {
         Urgency::Now
     } else {
         Urgency::Settling

@@ -25,7 +25,12 @@ const OURS: [&str; 4] = [
 
 pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
     let context = replica.context;
-    for gang in &replica.layout.gangs {
+    for gang in replica.layout.gangs.iter().filter(|gang| gang.complete) {
+        let stored = replica.snapshot.gangs.get(&gang.name);
+        // A gang that is too large is not begun.
+        if stored.is_none() && gang.cliques.iter().any(|&clique| replica.layout.cliques[clique].held) {
+            continue;
+        }
         let desired = objects::pod_gang(
             &context.facts,
             context.settings,
@@ -34,7 +39,7 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
             gang,
             pods,
         );
-        match replica.snapshot.gangs.get(&gang.name) {
+        match stored {
             None => draft.gangs.push(Command::Create(desired)),
             Some(stored) if stored.metadata.deletion_timestamp.is_some() => {}
             Some(stored) => {

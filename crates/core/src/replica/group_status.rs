@@ -27,6 +27,8 @@ pub(crate) struct GroupCounts {
     pub(crate) updated_all: bool,
     /// Whether the group has fallen below its minimum of copies.
     pub(crate) breached: bool,
+    /// Whether the stored status could be read as "updated" by more copies than are.
+    pub(crate) overstated: bool,
 }
 
 pub(crate) fn plan(
@@ -57,11 +59,7 @@ fn count(replica: &Replica<'_>, group: usize) -> GroupCounts {
     let layout = &replica.layout.groups[group];
     let mut counts = GroupCounts::default();
     for copy in 0..layout.copies {
-        let members: Vec<&CliqueState<'_>> = replica
-            .cliques
-            .iter()
-            .filter(|state| state.copy_of(group) == Some(copy))
-            .collect();
+        let members: Vec<&CliqueState<'_>> = replica.cliques[layout.members(copy)].iter().collect();
         let updated = members.iter().filter(|state| state.updated()).count();
         counts.total_cliques += u32::try_from(members.len()).unwrap_or(0);
         counts.updated_cliques += u32::try_from(updated).unwrap_or(0);
@@ -73,9 +71,9 @@ fn count(replica: &Replica<'_>, group: usize) -> GroupCounts {
         counts.available += u32::from(available);
         counts.updated += u32::from(available && updated == members.len());
     }
-    let minimum = replica.context.facts.groups[group].min_available.min(layout.copies);
+    let minimum = replica.context.facts.groups[group].min_available.min(layout.wanted);
     counts.available_enough = counts.available >= minimum;
-    counts.updated_all = counts.updated == layout.copies;
+    counts.updated_all = counts.updated == layout.wanted;
     counts
 }
 
@@ -91,10 +89,12 @@ fn write(
     let layout = &replica.layout.groups[group];
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
     let before = stored.status.clone().unwrap_or_default();
+    let says = u32::try_from(before.updated_replicas).unwrap_or(0);
+    counts.overstated = before.observed_generation == stored.metadata.generation && says > counts.updated;
     let mut status = before.clone();
     status.observed_generation = stored.metadata.generation;
     status.last_errors = replica.errors_of(&stored.metadata, &before.last_errors);
-    status.replicas = number(layout.copies);
+    status.replicas = number(layout.wanted);
     status.scheduled_replicas = number(counts.scheduled);
     status.available_replicas = number(counts.available);
     status.updated_replicas = number(counts.updated);
@@ -119,7 +119,7 @@ fn write(
     } else {
         conditions::remove(&mut status.conditions, IN_PROGRESS);
     }
-    let lost_all = before.scheduled_replicas > 0 && counts.scheduled == 0 && layout.copies > 0;
+    let lost_all = before.scheduled_replicas > 0 && counts.scheduled == 0 && layout.wanted > 0;
     if lost_all && !updating && !terminated {
         draft.statuses.push(Command::Event {
             target: target_of(Kind::PodCliqueScalingGroup, &stored.metadata),
@@ -129,13 +129,13 @@ fn write(
         });
     }
     let flipped = conditions::is_true(&before.conditions, BREACHED) != counts.breached;
-    let settled = counts.available == layout.copies;
+    let settled = counts.available == layout.wanted;
     let target = |status: &PodCliqueScalingGroupStatus| {
         let progress = status.update_progress.as_ref();
         progress.map(|progress| progress.pod_clique_set_generation_hash.clone())
     };
     let begun = target(&before) != target(&status);
-    let news = before.last_errors != status.last_errors;
+    let news = before.last_errors != status.last_errors || counts.overstated;
     let urgency = if flipped || settled || begun || news {
         Urgency::Now
     } else {
@@ -190,9 +190,8 @@ fn breach(replica: &Replica<'_>, group: usize, counts: &GroupCounts, updating: b
     let minimum = replica.context.facts.groups[group].min_available.min(layout.copies);
     let settings = replica.context.settings;
     let broken = |copy: u32| {
-        replica.cliques.iter().any(|state| {
-            state.copy_of(group) == Some(copy) && clique_status::breach(state, false, settings).status == Some(true)
-        })
+        let mut members = replica.cliques[layout.members(copy)].iter();
+        members.any(|state| clique_status::breach(state, false, settings).status == Some(true))
     };
     let healthy = u32::try_from((0..layout.copies).filter(|copy| !broken(*copy)).count()).unwrap_or(0);
     let (status, reason, message) = if updating {

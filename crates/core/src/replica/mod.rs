@@ -17,9 +17,10 @@ mod pods;
 mod teardown;
 pub(crate) mod terminating;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use coppice_api::names::{labels, parsing::parse_index};
 use coppice_api::types::{LastError, PodGangPhase};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -32,7 +33,7 @@ use crate::command::{Command, Target};
 use crate::context::SetContext;
 use crate::layout::{LiveSizes, ReplicaLayout};
 use crate::report;
-use crate::snapshot::ReplicaSnapshot;
+use crate::snapshot::{PodFacts, ReplicaSnapshot, Tokens};
 use crate::update;
 
 /// What to do for a replica.
@@ -46,6 +47,8 @@ pub struct ReplicaPlan {
     pub waits: Vec<Wait>,
     /// What the set needs to know of it.
     pub summary: ReplicaSummary,
+    /// The tokens of pods that do not exist yet, for the next plan.
+    pub tokens: Tokens,
 }
 
 impl ReplicaPlan {
@@ -77,6 +80,8 @@ pub struct ReplicaSummary {
     pub updated: bool,
     /// Whether every stored clique means what the set's template means, whatever its pods have.
     pub current: bool,
+    /// Whether no stored status of it claims more updated pods or copies than there are, by the set's templates.
+    pub truthful: bool,
     /// Whether no pod of it has a node.
     pub unscheduled: bool,
     /// Whether something in it fell below its minimum.
@@ -108,6 +113,43 @@ pub(crate) struct Draft {
     pub(crate) statuses: Vec<Command>,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) waits: Vec<Wait>,
+    /// What may still be created in this plan.
+    pub(crate) room: Room,
+}
+
+/// What one plan may create: a bounded number of objects, and of bytes. What does not fit is left to the next plan, so
+/// that neither a large number nor a large template makes a plan that does not fit into memory.
+#[derive(Debug)]
+pub(crate) struct Room {
+    objects: usize,
+    bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            objects: 500,
+            bytes: 4 << 20,
+        }
+    }
+}
+
+impl Room {
+    /// Whether one more object may be created. The last one may be larger than what is left.
+    pub(crate) fn is_left(&self) -> bool {
+        self.objects > 0 && self.bytes > 0
+    }
+
+    /// Takes the room of one object.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        self.objects = self.objects.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+/// How many bytes an object takes as JSON.
+pub(crate) fn weight(object: &impl serde::Serialize) -> usize {
+    serde_json::to_vec(object).map_or(0, |text| text.len())
 }
 
 impl Draft {
@@ -150,6 +192,7 @@ impl Draft {
             deadline: self.deadline,
             waits: self.waits,
             summary,
+            tokens: Tokens::new(),
         }
     }
 }
@@ -180,11 +223,21 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     if context.deleting() || snapshot.index >= context.facts.replicas() {
         return teardown::plan(context, snapshot);
     }
+    if context.facts.too_many_replicas() && snapshot.cliques.is_empty() && snapshot.groups.is_empty() {
+        return ReplicaPlan::default();
+    }
     let layout = ReplicaLayout::new(&context.facts, snapshot.index, &live_sizes(snapshot));
+    let mut pods: BTreeMap<&str, Vec<&Arc<PodFacts>>> = BTreeMap::new();
+    for pod in snapshot.pods.values() {
+        pods.entry(&pod.clique).or_default().push(pod);
+    }
     let cliques = layout
         .cliques
         .iter()
-        .map(|clique| CliqueState::read(context, snapshot, &layout, clique))
+        .map(|clique| {
+            let pods = pods.remove(clique.name.as_str()).unwrap_or_default();
+            CliqueState::read(context, snapshot, &layout, clique, pods)
+        })
         .collect();
     let replica = Replica {
         context,
@@ -202,6 +255,7 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let claims = claims::plan(&replica, &mut draft);
     domains::plan(&replica, &mut draft);
     let pods = pods::plan(&replica, &terminating, &rolling, &claims.waiting, &mut draft);
+    let pods::PlannedPods { names: pods, tokens } = pods;
     gangs::plan(&replica, &pods, &mut draft);
     gates::plan(&replica, &mut draft);
     clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
@@ -210,7 +264,10 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let mut summary = summarise(&replica, &groups);
     summary.gangs = gangs.into();
     summary.missing_templates = claims.missing;
-    draft.finish(summary)
+    ReplicaPlan {
+        tokens,
+        ..draft.finish(summary)
+    }
 }
 
 fn live_sizes(snapshot: &ReplicaSnapshot) -> LiveSizes {
@@ -226,7 +283,22 @@ fn live_sizes(snapshot: &ReplicaSnapshot) -> LiveSizes {
             .iter()
             .map(|(name, group)| (name.clone(), size(group.spec.replicas)))
             .collect(),
+        copies: existing_copies(snapshot),
     }
+}
+
+/// The copies of each group up to the last that has a PodClique, by the labels of those.
+fn existing_copies(snapshot: &ReplicaSnapshot) -> BTreeMap<String, u32> {
+    let mut copies: BTreeMap<String, u32> = BTreeMap::new();
+    for clique in snapshot.cliques.values() {
+        let label = |key: &str| clique.metadata.labels.as_ref().and_then(|all| all.get(key));
+        let copy = label(labels::SCALING_GROUP_REPLICA_INDEX).and_then(|text| parse_index(text));
+        if let (Some(group), Some(copy)) = (label(labels::SCALING_GROUP), copy) {
+            let most = copies.entry(group.clone()).or_default();
+            *most = (*most).max(copy.saturating_add(1));
+        }
+    }
+    copies
 }
 
 fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> ReplicaSummary {
@@ -240,12 +312,16 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
             && groups.iter().all(|group| group.available_enough),
         updated: updated_cliques == standalone.len() && updated_groups == groups.len(),
         current: replica.cliques.iter().all(|clique| clique.current),
+        truthful: !replica.cliques.iter().any(CliqueState::overstated) && !groups.iter().any(|group| group.overstated),
         unscheduled: replica.cliques.iter().all(|clique| clique.scheduled() == 0),
         breached: standalone.iter().any(|clique| clique.breached()) || groups.iter().any(|group| group.breached),
         exists: true,
         cliques: (count(standalone.len()), count(updated_cliques)),
         groups: (count(groups.len()), count(updated_groups)),
-        errors: report::last_errors(replica.snapshot.failures.iter(), &[]),
+        errors: report::too_large(&replica.layout.excesses, Timestamp::UNIX_EPOCH)
+            .into_iter()
+            .chain(report::last_errors(replica.snapshot.failures.iter(), &[]))
+            .collect(),
         missing_templates: BTreeSet::new(),
         gangs: Arc::default(),
     }

@@ -1,7 +1,8 @@
 //! The pods of a replica: as many as each clique asks for, each with an index of its own.
 //!
-//! Indices are the lowest that no counting pod has, so host names stay stable. A pod that ended is deleted and
-//! replaced. A clique gets no pods while pods of an earlier object of its name are left, while it is being terminated,
+//! Indices are the lowest that no counting pod has, so host names stay stable. Names never come twice: each is made from
+//! the time at which the pod was planned first, and kept until a creation under it is known to have succeeded, so that one
+//! whose answer was lost is repeated under the same name. A pod that ended is deleted and replaced. A clique gets no pods while pods of an earlier object of its name are left, while it is being terminated,
 //! while a claim that they share is missing, and in the plan that rewrites its template.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +11,24 @@ use coppice_api::names::pod_names::pod_name;
 use serde_json::json;
 
 use super::terminating::Terminating;
-use super::{CliqueState, Draft, Replica};
+use super::{CliqueState, Draft, Replica, weight};
 use crate::command::{Command, Kind};
 use crate::layout::CliqueLayout;
 use crate::objects::{self, PodIdentity};
 use crate::reasons;
-use crate::snapshot::{PodFacts, target_of};
+use crate::snapshot::{PodFacts, Tokens, target_of};
 use crate::update::Rolling;
 
 /// The names of each clique's pods, those that are about to be created included, by name of the clique.
 pub(crate) type PodNames = BTreeMap<String, Vec<String>>;
+
+/// What is said of the pods of a replica.
+#[derive(Debug, Default)]
+pub(crate) struct PlannedPods {
+    pub(crate) names: PodNames,
+    /// The tokens of those that do not exist yet.
+    pub(crate) tokens: Tokens,
+}
 
 pub(crate) fn plan(
     replica: &Replica<'_>,
@@ -27,8 +36,9 @@ pub(crate) fn plan(
     rolling: &Rolling,
     waiting: &BTreeSet<usize>,
     draft: &mut Draft,
-) -> PodNames {
+) -> PlannedPods {
     let mut names = PodNames::new();
+    let mut tokens = Tokens::new();
     for (index, (clique, state)) in replica.layout.cliques.iter().zip(&replica.cliques).enumerate() {
         let held = rolling.rewritten.contains(&index) || waiting.contains(&index);
         let of_clique = names.entry(clique.name.clone()).or_default();
@@ -36,12 +46,18 @@ pub(crate) fn plan(
         if terminating.contains(index) {
             continue;
         }
-        let blocked = replace_ended(clique, state, draft) || held;
+        let blocked = replace_ended(clique, state, draft) || held || !replica.layout.gang_of(clique).complete;
         let missing = free_indices(state);
+        let stored = state
+            .stored
+            .filter(|_| state.alive() && !blocked && !missing.is_empty());
+        let template = stored.map(|stored| json!(stored.as_ref()));
+        let bytes = template.as_ref().map_or(0, weight);
         for pod_index in missing {
             let (name, token) = free_name(replica, clique, pod_index);
             of_clique.push(name);
-            if let Some(stored) = state.stored.filter(|_| state.alive() && !blocked) {
+            tokens.insert((clique.name.clone(), pod_index), token.clone());
+            if let Some(template) = template.as_ref().filter(|_| draft.room.is_left()) {
                 let identity = PodIdentity {
                     index: pod_index,
                     token: &token,
@@ -51,9 +67,10 @@ pub(crate) fn plan(
                     replica.context.settings,
                     &replica.layout,
                     clique,
-                    &json!(stored.as_ref()),
+                    template,
                     identity,
                 );
+                draft.room.take(bytes);
                 draft.pods.push(Command::Create(pod));
             }
         }
@@ -61,7 +78,7 @@ pub(crate) fn plan(
             draft.delete(pod.target());
         }
     }
-    names
+    PlannedPods { names, tokens }
 }
 
 /// Deletes pods that ended, and pods of an earlier object of the same name. Returns whether new pods have to wait.
@@ -95,24 +112,28 @@ fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Dra
 pub(super) fn free_indices(state: &CliqueState<'_>) -> Vec<u32> {
     let taken: BTreeSet<u32> = state.active.iter().filter_map(|pod| pod.index).collect();
     let present = u32::try_from(distinct(state).len()).unwrap_or(u32::MAX);
-    let missing = state.replicas.saturating_sub(present);
+    let missing = if state.held {
+        0
+    } else {
+        state.replicas.saturating_sub(present)
+    };
     (0..)
         .filter(|index| !taken.contains(index))
         .take(missing as usize)
         .collect()
 }
 
-/// A name for a pod that no pod has, and the token it is made from.
+/// A name for a pod that no pod has or had, and the token it is made from.
 fn free_name(replica: &Replica<'_>, clique: &CliqueLayout, pod_index: u32) -> (String, String) {
-    let mut attempt = 0u32;
-    loop {
-        let token = attempt.to_string();
+    let known = replica.snapshot.tokens.get(&(clique.name.clone(), pod_index));
+    let now = replica.now.as_nanosecond();
+    let fresh = (0u32..).map(|attempt| format!("{now:x}/{attempt}"));
+    let mut names = known.cloned().into_iter().chain(fresh).map(|token| {
         let name = pod_name(&clique.name, pod_index, &token);
-        if !replica.snapshot.pods.contains_key(&name) {
-            return (name, token);
-        }
-        attempt += 1;
-    }
+        (name, token)
+    });
+    let free = names.find(|(name, _)| !replica.snapshot.pods.contains_key(name));
+    free.expect("there are more tokens than pods")
 }
 
 /// The counting pods, one for each index: of two with the same index the one that serves, else the older, stays.

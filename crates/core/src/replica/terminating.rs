@@ -102,15 +102,10 @@ impl Terminating {
 pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Terminating {
     let mut terminating = marked(replica);
     let delay = delay(replica);
-    let members = |wanted: &dyn Fn(&CliqueState<'_>) -> bool| -> Vec<usize> {
-        (0..replica.cliques.len())
-            .filter(|index| wanted(&replica.cliques[*index]))
-            .collect()
-    };
     for (unit, since) in breaches(replica, &terminating) {
         let affected = match unit {
-            Unit::Replica => members(&|_| true),
-            Unit::Copy { group, copy } => members(&|state| state.copy_of(group) == Some(copy)),
+            Unit::Replica => (0..replica.cliques.len()).collect::<Vec<usize>>(),
+            Unit::Copy { group, copy } => replica.layout.groups[group].members(copy).collect(),
         };
         let recent = affected
             .iter()
@@ -234,11 +229,7 @@ fn breaches(replica: &Replica<'_>, terminating: &Terminating) -> Vec<(Unit, Time
             .and_then(|status| conditions::find(&status.conditions, BREACHED))
             .and_then(started);
         let copies: Vec<(u32, Timestamp)> = (0..layout.copies)
-            .filter_map(|copy| {
-                let of_copy =
-                    (0..replica.cliques.len()).filter(|index| replica.cliques[*index].copy_of(group) == Some(copy));
-                Some((copy, of_copy.filter_map(since).min()?))
-            })
+            .filter_map(|copy| Some((copy, layout.members(copy).filter_map(since).min()?)))
             .collect();
         match whole {
             Some(at) if !copies.is_empty() => found.push((Unit::Replica, at)),

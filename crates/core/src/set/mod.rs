@@ -26,7 +26,7 @@ use crate::context::SetContext;
 use crate::objects;
 use crate::reasons;
 use crate::replica::ReplicaSummary;
-use crate::report::Failure;
+use crate::report::{Failure, TOO_LARGE};
 use crate::snapshot::{target_of, target_of_value};
 
 /// What was read of a set besides its replicas.
@@ -42,6 +42,8 @@ pub struct SetSnapshot {
     pub revisions: Vec<ControllerRevision>,
     /// ResourceClaims that all replicas share, by name.
     pub claims: BTreeMap<String, Arc<Value>>,
+    /// Replicas of which objects exist, whether they were planned or not. Only a set that is being deleted needs them.
+    pub existing: BTreeSet<u32>,
     /// Writes for the set as a whole that the API server refused when they were tried last.
     pub failures: Vec<Failure>,
 }
@@ -93,7 +95,8 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     let before = set.status.clone().unwrap_or_default();
     let mut after = before.clone();
     progress::advance(context, snapshot, &acceptance, now, &mut after);
-    status::count(context, snapshot, &missing, now, &mut after);
+    let accepted = acceptance != acceptance::Acceptance::Changed;
+    status::count(context, snapshot, &missing, accepted, now, &mut after);
     // An API server refuses a binding to a role that it does not have yet.
     let mut second = granted;
     // The finalizer's patch moves the version on, so a status in the same plan would be refused: the next plan writes it.
@@ -110,24 +113,28 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
                     .map(|progress| &progress.currently_updating);
         let settled = after.available_replicas == after.replicas && after.updated_replicas == after.replicas;
         let news = before.last_errors != after.last_errors;
-        let urgency = if decided || settled || news {
+        let observed = before.observed_generation != after.observed_generation;
+        let urgency = if decided || settled || news || observed {
             Urgency::Now
         } else {
             Urgency::Settling
         };
-        let told = |status: &PodCliqueSetStatus| {
+        let described = |status: &PodCliqueSetStatus, code: &str| {
             let mut errors = status.last_errors.iter();
-            errors
-                .find(|error| error.code == status::TEMPLATE_ERROR)
-                .map(|error| error.description.clone())
+            let error = errors.find(|error| error.code == code);
+            error.map(|error| error.description.clone())
         };
-        if let Some(message) = told(&after).filter(|message| told(&before).as_ref() != Some(message)) {
-            second.push(Command::Event {
+        for (code, reason) in [
+            (status::TEMPLATE_ERROR, reasons::TEMPLATE_NOT_FOUND),
+            (TOO_LARGE, reasons::TOO_LARGE),
+        ] {
+            let message = described(&after, code).filter(|message| described(&before, code).as_ref() != Some(message));
+            second.extend(message.map(|message| Command::Event {
                 target: target.clone(),
                 warning: true,
-                reason: reasons::TEMPLATE_NOT_FOUND,
+                reason,
                 message,
-            });
+            }));
         }
         if let Some(message) =
             status::told_guarantees(&after).filter(|message| status::told_guarantees(&before) != Some(message))
@@ -151,13 +158,20 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
 fn unseen(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<u32> {
     let set = context.facts.set;
     let status = set.status.as_ref();
-    if status.is_none_or(|status| status.current_generation_hash.is_none()) {
-        return Vec::new();
-    }
     let seen = |index: &u32| {
         let summary = snapshot.replicas.get(index);
         summary.is_some_and(|summary| summary.generation == set.metadata.generation)
     };
+    if context.deleting() {
+        return snapshot.existing.iter().copied().filter(|index| !seen(index)).collect();
+    }
+    if status.is_none_or(|status| status.current_generation_hash.is_none()) {
+        return Vec::new();
+    }
+    if context.facts.too_many_replicas() {
+        let existing = snapshot.replicas.iter().filter(|(_, replica)| replica.exists);
+        return existing.map(|(index, _)| *index).filter(|index| !seen(index)).collect();
+    }
     (0..context.facts.replicas()).filter(|index| !seen(index)).collect()
 }
 

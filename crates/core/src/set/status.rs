@@ -35,16 +35,23 @@ pub(crate) fn count(
     context: &SetContext<'_>,
     snapshot: &SetSnapshot,
     missing: &BTreeSet<String>,
+    accepted: bool,
     now: Timestamp,
     status: &mut PodCliqueSetStatus,
 ) {
     let set = context.facts.set;
     let replicas = context.facts.replicas();
-    let wanted: Vec<&ReplicaSummary> = (0..replicas)
-        .filter_map(|index| snapshot.replicas.get(&index))
+    let wanted: Vec<&ReplicaSummary> = snapshot
+        .replicas
+        .range(..replicas)
+        .map(|(_, replica)| replica)
         .collect();
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    status.observed_generation = set.metadata.generation;
+    // A generation is observed when every count of the same status speaks of it, and no status below claims to be
+    // updated that is not: readers take the two together for "done".
+    if accepted && wanted.iter().all(|replica| replica.truthful) {
+        status.observed_generation = set.metadata.generation;
+    }
     status.replicas = set.spec.replicas;
     status.available_replicas = number(wanted.iter().filter(|replica| replica.available).count());
     status.updated_replicas = number(
@@ -74,20 +81,40 @@ pub(crate) fn count(
         .collect();
     let of_set = report::last_errors(snapshot.failures.iter(), &status.last_errors);
     let lacking = missing_templates(missing, now);
-    let errors = lacking
+    let excess = context.facts.too_many_replicas().then(|| {
+        format!(
+            "PodCliqueSet {} asks for {replicas} replicas, at most {} are possible",
+            context.facts.name(),
+            coppice_api::sizes::MOST_REPLICAS
+        )
+    });
+    let too_large = report::too_large(excess.as_slice(), now);
+    let errors = too_large
         .iter()
+        .chain(&lacking)
         .chain(&of_set)
         .chain(snapshot.replicas.values().flat_map(|replica| &replica.errors));
     status.last_errors = report::combined(errors, &status.last_errors);
-    let refused = status.last_errors.first().map(|error| error.description.clone());
-    let why = if missing.is_empty() {
+    for error in &mut status.last_errors {
+        // A summary does not know when: it must not change because time passes.
+        if error.observed_at.0 == Timestamp::UNIX_EPOCH {
+            error.observed_at = Time(whole_seconds(now));
+        }
+    }
+    let oversized = status.last_errors.iter().any(|error| error.code == report::TOO_LARGE);
+    let why = if oversized {
+        reasons::TOO_LARGE
+    } else if missing.is_empty() {
         reasons::WRITE_REFUSED
     } else {
         reasons::TEMPLATE_NOT_FOUND
     };
+    let first = status.last_errors.iter().find(|error| error.code == report::TOO_LARGE);
+    let first = first.or(status.last_errors.first());
+    let refused = first.map(|error| error.description.clone());
     let available = status.available_replicas;
     let all = available == set.spec.replicas;
-    let generation = set.metadata.generation;
+    let generation = status.observed_generation;
     let mut say = |kind, holds: bool, reason, message| {
         conditions::set(
             &mut status.conditions,

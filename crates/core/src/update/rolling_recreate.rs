@@ -131,9 +131,7 @@ fn copies(replica: &Replica<'_>, group: usize, terminating: &Terminating, rollin
 }
 
 fn read(replica: &Replica<'_>, group: usize, copy: u32, terminating: &Terminating) -> Option<Copy> {
-    let members: Vec<usize> = (0..replica.cliques.len())
-        .filter(|index| replica.cliques[*index].copy_of(group) == Some(copy))
-        .collect();
+    let members: Vec<usize> = replica.layout.groups[group].members(copy).collect();
     if members
         .iter()
         .any(|index| terminating.contains(*index) || !replica.cliques[*index].alive())

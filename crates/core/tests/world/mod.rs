@@ -16,7 +16,7 @@ use coppice_core::context::SetContext;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::Settings;
-use coppice_core::snapshot::{PodFacts, ReplicaSnapshot};
+use coppice_core::snapshot::{PodFacts, ReplicaSnapshot, Tokens};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -41,6 +41,12 @@ pub(crate) struct World {
     pub(crate) troubles: Vec<history::Trouble>,
     /// The newest generation that each object's status has spoken of, by uid.
     pub(crate) observed: BTreeMap<String, i64>,
+    /// The uid under which each pod name was seen first.
+    pub(crate) pod_names: BTreeMap<String, String>,
+    /// What the operator remembers of pods that it wants to create.
+    pub(crate) tokens: Tokens,
+    /// Whether only replicas that exist are planned.
+    only_existing: bool,
     version: u64,
 }
 
@@ -64,6 +70,9 @@ impl World {
             claim_templates: BTreeMap::new(),
             troubles: Vec::new(),
             observed: BTreeMap::new(),
+            pod_names: BTreeMap::new(),
+            tokens: Tokens::new(),
+            only_existing: false,
             version: 0,
         };
         world.create(object);
@@ -85,6 +94,12 @@ impl World {
         metadata["generation"] = 1.into();
         metadata["creationTimestamp"] = json!(self.now);
         *self.writes.entry(format!("create {}", key.0)).or_default() += 1;
+        if key.0 == "Pod" {
+            let label = |key: &str| object["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
+            if let Ok(index) = label(labels::POD_INDEX).parse() {
+                self.tokens.remove(&(label(labels::POD_CLIQUE), index));
+            }
+        }
         self.objects.insert(key, object);
     }
 
@@ -157,6 +172,7 @@ impl World {
             Command::Merge { target, patch } => self.patch(target, "patch", |object| merge(object, patch)),
             Command::Status { target, patch, .. } => {
                 self.patch(target, "status", |object| merge(&mut object["status"], patch));
+                self.check_done();
             }
             Command::RemoveGate { target, .. } => self.patch(target, "gate", |object| {
                 if let Some(gates) = object["spec"]["schedulingGates"].as_array_mut() {
@@ -211,6 +227,7 @@ impl World {
 
     /// Plans everything once and carries it out. Returns the number of commands that change something.
     pub(crate) fn step(&mut self) -> usize {
+        self.now = self.now.saturating_add(SignedDuration::from_micros(1)).expect("in range");
         let Some(set) = self.set() else {
             let indices = self.replica_indices(0);
             return indices
@@ -237,6 +254,7 @@ impl World {
                 "planning twice gives the same"
             );
             let floors = self.serving();
+            self.tokens.extend(plan.tokens);
             changes += self.carry_out_plan(&plan.stages);
             self.check_floors(&floors, &plan.stages);
             summaries.insert(index, plan.summary);
@@ -251,6 +269,7 @@ impl World {
                 self.of_kind("ResourceClaim")
                     .filter(|claim| gang_index(claim).is_none()),
             ),
+            existing: BTreeSet::new(),
             failures: Vec::new(),
         };
         let plan = plan_set(&context, &snapshot, self.now);
@@ -274,6 +293,13 @@ impl World {
             }
             assert!(round < 500, "does not settle; last writes: {:?}", self.writes);
         }
+    }
+
+    /// As [`Self::settle`], for a set that asks for more replicas than can be looked at: only those that exist are.
+    pub(crate) fn settle_existing(&mut self) {
+        self.only_existing = true;
+        self.settle();
+        self.only_existing = false;
     }
 
     /// Gives pods nodes, makes them ready, and removes those that were deleted. One step of each pod at a time.
@@ -338,7 +364,7 @@ impl World {
     }
 
     fn replica_indices(&self, wanted: u32) -> BTreeSet<u32> {
-        let wanted = 0..wanted;
+        let wanted = 0..if self.only_existing { 0 } else { wanted };
         let existing = self.objects.values().filter_map(|object| {
             object["metadata"]["labels"][labels::SET_REPLICA_INDEX]
                 .as_str()?
@@ -384,6 +410,7 @@ impl World {
                     .filter(|claim| gang_index(claim) == Some(index)),
             ),
             failures: Vec::new(),
+            tokens: self.tokens.clone(),
             pods: self
                 .of_kind("Pod")
                 .filter(mine)

@@ -135,8 +135,70 @@ impl World {
         }
     }
 
+    /// What a reader takes for "done" is: when a set says that it observed its generation, neither it nor a clique of it
+    /// says that all is updated while a pod with another template is left.
+    pub(crate) fn check_done(&self) {
+        let Some(set) = self.of_kind("PodCliqueSet").next() else { return };
+        let generation = |object: &Value| object["metadata"]["generation"].as_i64();
+        let observed = |object: &Value| object["status"]["observedGeneration"].as_i64();
+        if observed(set) != generation(set) || set["metadata"]["deletionTimestamp"].is_string() {
+            return;
+        }
+        let templates = set["spec"]["template"]["cliques"].as_array().expect("cliques");
+        let mut old_anywhere = None;
+        for clique in self.of_kind("PodClique").filter(|clique| live(clique)) {
+            let index = label(clique, "grove.io/podcliqueset-replica-index").and_then(|index| index.parse::<u64>().ok());
+            if index >= set["spec"]["replicas"].as_u64() {
+                continue;
+            }
+            let role = &clique["spec"]["roleName"];
+            let Some(template) = templates.iter().find(|template| template["spec"]["roleName"] == *role) else {
+                continue;
+            };
+            let image = |spec: &Value| spec["containers"][0]["image"].clone();
+            let old = self.of_kind("Pod").find(|pod| {
+                live(pod)
+                    && pod["metadata"]["ownerReferences"][0]["uid"] == clique["metadata"]["uid"]
+                    && image(&pod["spec"]) != image(&template["spec"]["podSpec"])
+            });
+            let Some(old) = old else { continue };
+            old_anywhere = Some(old["metadata"]["name"].clone());
+            let status = &clique["status"];
+            let says = observed(clique) == generation(clique)
+                && number(&status["updatedReplicas"]) == number(&clique["spec"]["replicas"])
+                && number(&status["replicas"]) == number(&clique["spec"]["replicas"]);
+            assert!(
+                !says,
+                "{} says that it is updated, and pod {} is not",
+                clique["metadata"]["name"], old["metadata"]["name"]
+            );
+        }
+        let says = number(&set["status"]["updatedReplicas"]) == number(&set["spec"]["replicas"])
+            && number(&set["status"]["replicas"]) > 0;
+        assert!(
+            !says || old_anywhere.is_none(),
+            "the set says that it is updated, and pod {old_anywhere:?} is not"
+        );
+    }
+
+    /// No pod name ever comes twice in the life of a clique.
+    pub(crate) fn check_names(&mut self) {
+        let pods: Vec<(String, String)> = self
+            .of_kind("Pod")
+            .map(|pod| {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                (text(&pod["metadata"]["name"]), text(&pod["metadata"]["uid"]))
+            })
+            .collect();
+        for (name, uid) in pods {
+            let first = self.pod_names.entry(name.clone()).or_insert_with(|| uid.clone());
+            assert_eq!(*first, uid, "the pod name {name} came twice");
+        }
+    }
+
     /// No two live pods have one index, and no status speaks of an older generation than it did before.
     pub(crate) fn check_objects(&mut self) {
+        self.check_names();
         let mut seats = BTreeSet::new();
         for pod in self.of_kind("Pod").filter(|pod| live(pod)) {
             let seat = (

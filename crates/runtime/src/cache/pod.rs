@@ -70,6 +70,8 @@ pub struct PodView {
     pub labels: Labels,
     /// The uid of the owner that is the controller.
     pub controller_uid: Option<Arc<str>>,
+    /// The kind of that owner.
+    pub controller_kind: Option<Arc<str>>,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// When it will be or was to be gone.
@@ -168,15 +170,13 @@ impl Projection for PodProjection {
                 .flat_map(|status| [&status.state.terminated, &status.last_state.terminated])
                 .flatten()
         };
+        let mut owners = metadata.owner_references.iter().flatten();
+        let controller = owners.find(|owner| owner.controller == Some(true));
         Ok(PodView {
             generation: metadata.generation,
             labels: metadata.labels.map(|wire| labels(&wire, names)).unwrap_or_default(),
-            controller_uid: metadata
-                .owner_references
-                .iter()
-                .flatten()
-                .find(|owner| owner.controller == Some(true))
-                .map(|owner| names.intern(&owner.uid)),
+            controller_uid: controller.map(|owner| names.intern(&owner.uid)),
+            controller_kind: controller.and_then(|owner| intern(&owner.kind)),
             created: metadata.creation_timestamp,
             deletion: metadata.deletion_timestamp,
             node_name: intern(&spec.node_name),
@@ -265,7 +265,7 @@ mod tests {
             "metadata": {
                 "name": "web-0", "namespace": "prod", "uid": "u-1", "resourceVersion": "42", "generation": 3,
                 "labels": {"b": "2", "a": "1"},
-                "ownerReferences": [{"uid": "other"}, {"uid": "boss", "controller": true}],
+                "ownerReferences": [{"uid": "other", "kind": "A"}, {"uid": "boss", "kind": "B", "controller": true}],
                 "deletionTimestamp": "2026-01-01T00:00:30Z",
                 "managedFields": [{"manager": "x", "fieldsV1": {"f:spec": {}}}],
             },
@@ -293,6 +293,7 @@ mod tests {
         assert_eq!(view.label("a").map(|value| &**value), Some("1"));
         assert_eq!(view.label("c"), None);
         assert_eq!(view.controller_uid.as_deref(), Some("boss"));
+        assert_eq!(view.controller_kind.as_deref(), Some("B"));
         assert!(view.is_terminating() && !view.is_ready());
         assert_eq!(
             view.ready.as_ref().unwrap().reason.as_deref(),

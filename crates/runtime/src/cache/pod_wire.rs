@@ -31,6 +31,8 @@ pub(super) struct Metadata {
 pub(super) struct OwnerReference {
     pub(super) uid: String,
     #[serde(default)]
+    pub(super) kind: Option<String>,
+    #[serde(default)]
     pub(super) controller: Option<bool>,
 }
 
