@@ -17,7 +17,7 @@ use crate::tokens::Tokens;
 /// The inside of a server.
 pub(crate) struct Core {
     pub(crate) store: Store,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Clock,
     pub(crate) identities: Identities,
     pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
@@ -46,7 +46,7 @@ impl Core {
     /// The inside of a server without objects.
     pub(crate) fn new(
         store: Store,
-        clock: Arc<dyn Clock>,
+        clock: Clock,
         identities: Identities,
         authenticator: Arc<dyn Authenticator>,
         authorizer: Arc<dyn Authorizer>,

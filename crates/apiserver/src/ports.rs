@@ -10,46 +10,16 @@ use parking_lot::Mutex;
 
 /// Where the server reads the time that it writes into objects (`creationTimestamp`, `deletionTimestamp`, managed
 /// fields). Waiting (`timeoutSeconds`, bookmarks) always goes through tokio's clock, which tests may pause.
-pub trait Clock: Send + Sync + 'static {
+pub(crate) struct Clock(Box<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    pub(crate) fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Box::new(now))
+    }
+
     /// The current time.
-    fn now(&self) -> Timestamp;
-}
-
-/// The machine's clock.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
-}
-
-/// A clock that stands still until it is told the time; for tests and simulations.
-#[derive(Debug)]
-pub struct ManualClock(Mutex<Timestamp>);
-
-impl ManualClock {
-    /// A clock that shows `start`.
-    pub fn new(start: Timestamp) -> Self {
-        Self(Mutex::new(start))
-    }
-
-    /// Moves the clock to `now`.
-    pub fn set(&self, now: Timestamp) {
-        *self.0.lock() = now;
-    }
-}
-
-impl Clock for ManualClock {
-    fn now(&self) -> Timestamp {
-        *self.0.lock()
-    }
-}
-
-impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
-    fn now(&self) -> Timestamp {
-        (**self).now()
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.0)()
     }
 }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
+use jiff::Timestamp;
 use tower::Service;
 
 use crate::admission::{AdmissionHandler, ServiceResolver, Transport};
 use crate::auth::{AllowEverything, Authenticator, Authorizer, TrustEveryone, User};
 use crate::core::Core;
-use crate::ports::{Clock, Identities, SystemClock};
+use crate::ports::{Clock, Identities};
 use crate::rest::{self, ApiBody};
 use crate::store::{DEFAULT_HISTORY_LIMIT, Store};
 
@@ -37,7 +38,7 @@ pub struct ApiServer {
 
 /// Builds an [`ApiServer`].
 pub struct Builder {
-    clock: Arc<dyn Clock>,
+    clock: Clock,
     seed: Option<u64>,
     history_limit: usize,
     authenticator: Arc<dyn Authenticator>,
@@ -48,8 +49,8 @@ pub struct Builder {
 impl Builder {
     /// Where timestamps come from; the machine's clock unless set.
     #[must_use]
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+    pub fn clock(mut self, now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        self.clock = Clock::new(now);
         self
     }
 
@@ -116,7 +117,7 @@ impl ApiServer {
     /// Starts building a server.
     pub fn builder() -> Builder {
         Builder {
-            clock: Arc::new(SystemClock),
+            clock: Clock::new(Timestamp::now),
             seed: None,
             history_limit: DEFAULT_HISTORY_LIMIT,
             authenticator: Arc::new(TrustEveryone),

@@ -314,13 +314,6 @@ impl ApiError {
         self
     }
 
-    /// Adds the UID of the object the error is about.
-    #[must_use]
-    pub fn with_uid(mut self, uid: &str) -> Self {
-        uid.clone_into(&mut self.details.uid);
-        self
-    }
-
     /// The HTTP status.
     pub fn code(&self) -> StatusCode {
         StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use coppice_apiserver::ApiServer;
-use coppice_apiserver::ports::ManualClock;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
@@ -295,8 +294,8 @@ async fn unknown_fields_are_dropped_or_refused() {
 async fn one_seed_and_one_clock_give_the_same_bytes() {
     let mut runs = Vec::new();
     for _ in 0..2 {
-        let clock = ManualClock::new("2026-01-01T00:00:00Z".parse().unwrap());
-        let server = ApiServer::builder().seed(7).clock(clock).build();
+        let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let server = ApiServer::builder().seed(7).clock(move || now).build();
         let record = Arc::new(Mutex::new(Vec::new()));
         let seen = record.clone();
         server.store().observe(move |commit| {

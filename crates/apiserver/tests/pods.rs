@@ -1,7 +1,6 @@
 //! The life of pods: gates, binding, immutability, graceful deletion, eviction.
 
 use coppice_apiserver::ApiServer;
-use coppice_apiserver::ports::ManualClock;
 use k8s_openapi::api::core::v1::{Binding, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
@@ -9,9 +8,9 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 fn pods() -> Api<Pod> {
-    let clock = ManualClock::new("2026-01-01T00:00:00Z".parse().expect("a time"));
+    let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
     Api::default_namespaced(Client::new(
-        ApiServer::builder().clock(clock).seed(1).build().service(),
+        ApiServer::builder().clock(move || now).seed(1).build().service(),
         "default",
     ))
 }

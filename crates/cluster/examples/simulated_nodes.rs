@@ -5,7 +5,8 @@
 use anyhow::Context;
 use clap::Parser;
 use coppice_cluster::profile::NodeProfile;
-use coppice_cluster::{Controllers, Options, SimulatedCluster, client_without_retries};
+use coppice_cluster::{Controllers, Options, SimulatedCluster};
+use coppice_runtime::layers;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::path::PathBuf;
 
@@ -57,7 +58,8 @@ async fn main() -> anyhow::Result<()> {
     if arguments.no_heartbeats {
         options = options.heartbeats(None);
     }
-    let cluster = SimulatedCluster::start(client_without_retries(config)?, options).await?;
+    let client = layers::client(config, &layers::Options::default())?;
+    let cluster = SimulatedCluster::start(client, options).await?;
     tracing::info!(nodes = arguments.nodes, profile = %arguments.profile, "simulated nodes are running");
     tokio::signal::ctrl_c().await?;
     cluster.stop().await;

@@ -5,8 +5,10 @@
 //! [`clique_wait_rule`] is the one operators of pod cliques use; the kubelet knows nothing of it beyond this
 //! interface. It assumes that waiting looks only at pods of the same namespace.
 
-use crate::kubelet::pod::{Pod, PodKey};
+use crate::kubelet::pod::Pod;
+use coppice_runtime::cache::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What an init container needs before it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,16 +65,16 @@ fn clique_requirements(args: &[String], labels: &BTreeMap<String, String>) -> Re
 }
 
 /// Namespace, rule and label values that are counted together.
-pub(crate) type Group = (String, &'static str, Vec<String>);
+pub(crate) type Group = (Arc<str>, &'static str, Vec<String>);
 
 /// Ready pods by label values, and the pods that wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct WaitIndex {
     rules: Vec<WaitRule>,
-    ready: BTreeMap<Group, BTreeSet<PodKey>>,
-    waiting: BTreeMap<Group, BTreeSet<PodKey>>,
-    waits_of: BTreeMap<PodKey, BTreeSet<Group>>,
-    groups_of: BTreeMap<PodKey, Vec<Group>>,
+    ready: BTreeMap<Group, BTreeSet<ObjectKey>>,
+    waiting: BTreeMap<Group, BTreeSet<ObjectKey>>,
+    waits_of: BTreeMap<ObjectKey, BTreeSet<Group>>,
+    groups_of: BTreeMap<ObjectKey, Vec<Group>>,
 }
 
 impl WaitIndex {
@@ -84,22 +86,22 @@ impl WaitIndex {
     }
 
     /// Notes whether a pod is ready. Returns the pods that wait for such a change.
-    pub(crate) fn note(&mut self, pod: &Pod) -> BTreeSet<PodKey> {
+    pub(crate) fn note(&mut self, pod: &Pod) -> BTreeSet<ObjectKey> {
         let groups: Vec<Group> = if coppice_initc::counts(pod.status.is_ready(), pod.deletion_grace.is_some()) {
             self.rules.iter().filter_map(|rule| group_of(rule, pod)).collect()
         } else {
             Vec::new()
         };
-        self.replace(&pod.key, groups)
+        self.replace(&pod.meta.key, groups)
     }
 
     /// Forgets a pod that is gone. Returns the pods that wait for such a change.
-    pub(crate) fn forget(&mut self, key: &PodKey) -> BTreeSet<PodKey> {
+    pub(crate) fn forget(&mut self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         self.stop_waiting(key);
         self.replace(key, Vec::new())
     }
 
-    fn replace(&mut self, key: &PodKey, groups: Vec<Group>) -> BTreeSet<PodKey> {
+    fn replace(&mut self, key: &ObjectKey, groups: Vec<Group>) -> BTreeSet<ObjectKey> {
         let old = self.groups_of.remove(key).unwrap_or_default();
         if old == groups {
             if !groups.is_empty() {
@@ -134,7 +136,11 @@ impl WaitIndex {
         };
         let mut missing = BTreeSet::new();
         for requirement in requirements {
-            let group = (pod.key.namespace.clone(), rule.container_name, requirement.label_values);
+            let group = (
+                pod.meta.key.namespace.clone(),
+                rule.container_name,
+                requirement.label_values,
+            );
             let count = self.ready.get(&group).map_or(0, BTreeSet::len);
             if count < usize::try_from(requirement.at_least).unwrap_or(usize::MAX) {
                 missing.insert(group);
@@ -148,7 +154,7 @@ impl WaitIndex {
     }
 
     /// Sets what a pod waits for.
-    pub(crate) fn wait_for(&mut self, key: &PodKey, groups: BTreeSet<Group>) {
+    pub(crate) fn wait_for(&mut self, key: &ObjectKey, groups: BTreeSet<Group>) {
         if self.waits_of.get(key) == Some(&groups) {
             return;
         }
@@ -161,7 +167,7 @@ impl WaitIndex {
         }
     }
 
-    fn stop_waiting(&mut self, key: &PodKey) {
+    fn stop_waiting(&mut self, key: &ObjectKey) {
         for group in self.waits_of.remove(key).unwrap_or_default() {
             remove(&mut self.waiting, &group, key);
         }
@@ -174,10 +180,10 @@ fn group_of(rule: &WaitRule, pod: &Pod) -> Option<Group> {
         .iter()
         .map(|label| pod.labels.get(*label).cloned())
         .collect();
-    Some((pod.key.namespace.clone(), rule.container_name, values?))
+    Some((pod.meta.key.namespace.clone(), rule.container_name, values?))
 }
 
-fn remove(map: &mut BTreeMap<Group, BTreeSet<PodKey>>, group: &Group, key: &PodKey) {
+fn remove(map: &mut BTreeMap<Group, BTreeSet<ObjectKey>>, group: &Group, key: &ObjectKey) {
     if let Some(keys) = map.get_mut(group) {
         keys.remove(key);
         if keys.is_empty() {
@@ -190,6 +196,7 @@ fn remove(map: &mut BTreeMap<Group, BTreeSet<PodKey>>, group: &Group, key: &PodK
 mod tests {
     use super::*;
     use crate::kubelet::pod::Projection;
+    use crate::view::tests::view;
     use coppice_initc::{CLIQUE_LABEL, GANG_LABEL};
     use serde_json::json;
 
@@ -198,15 +205,15 @@ mod tests {
             labels: [CLIQUE_LABEL.to_owned(), GANG_LABEL.to_owned()].into(),
             init_containers: BTreeSet::new(),
         };
-        projection.pod(
-            serde_json::from_value(json!({
+        view(
+            &projection.reduced(),
+            json!({
                 "metadata": {
                     "namespace": "default", "name": name, "uid": name, "resourceVersion": "1",
                     "labels": {CLIQUE_LABEL: clique, GANG_LABEL: gang},
                 },
                 "status": {"conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]},
-            }))
-            .unwrap(),
+            }),
         )
     }
 
@@ -217,7 +224,7 @@ mod tests {
     fn check(index: &mut WaitIndex, pod: &Pod, args: &[&str]) -> WaitState {
         let args: Vec<String> = args.iter().map(|argument| (*argument).to_owned()).collect();
         let (state, groups) = index.check(pod, "grove-initc", &args);
-        index.wait_for(&pod.key, groups);
+        index.wait_for(&pod.meta.key, groups);
         state
     }
 
@@ -229,7 +236,7 @@ mod tests {
         assert_eq!(check(&mut index, &waiter, &args), WaitState::Blocked);
         assert_eq!(
             index.note(&member("leader-0", "leader", "gang-0", true)),
-            [waiter.key.clone()].into()
+            [waiter.meta.key.clone()].into()
         );
         assert!(
             index.note(&member("leader-9", "leader", "gang-1", true)).is_empty(),
@@ -260,7 +267,7 @@ mod tests {
         assert_eq!(check(&mut index, &waiter, &args), WaitState::Blocked);
         index.note(&member("leader-0", "leader", "gang", true));
         assert_eq!(check(&mut index, &waiter, &args), WaitState::Free);
-        index.forget(&member("router-0", "router", "gang", true).key);
+        index.forget(&member("router-0", "router", "gang", true).meta.key);
         assert_eq!(check(&mut index, &waiter, &args), WaitState::Blocked);
     }
 
@@ -268,7 +275,7 @@ mod tests {
     fn pods_of_other_namespaces_do_not_count() {
         let mut index = index();
         let mut elsewhere = member("leader-0", "leader", "gang", true);
-        elsewhere.key.namespace = "other".to_owned();
+        elsewhere.meta.key.namespace = "other".into();
         index.note(&elsewhere);
         let waiter = member("worker-0", "worker", "gang", false);
         assert_eq!(

@@ -1,22 +1,18 @@
 //! Every kind that the API server knows, found by discovery and by watching custom resource definitions.
 //!
-//! Owns the question "what kinds are there" for controllers that work on all of them, and a stream of metadata
-//! changes over all kinds that follows definitions as they come and go. Discovery is asked once; after that, kinds come
-//! from the definitions themselves, so no request is repeated to see whether something new has appeared.
+//! Owns the question "what kinds are there" for controllers that work on all of them. Discovery is asked once; after
+//! that, kinds come from the definitions themselves, so no request is repeated to see whether something new has appeared.
 
-use crate::engine::watch::{Change, changes};
-use futures::stream::{BoxStream, SelectAll, StreamExt};
+use crate::view::{Reduced, resource};
+use coppice_runtime::cache::{Cache, Interner};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta};
+use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::PartialObjectMeta;
 use kube::discovery::{ApiCapabilities, Discovery, Scope, verbs};
-use kube::runtime::watcher;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// An object of any kind, reduced to its metadata.
 pub(crate) type AnyMeta = PartialObjectMeta<DynamicObject>;
@@ -37,8 +33,12 @@ impl KindId {
     }
 
     /// The kind that an `apiVersion` and `kind` name.
-    pub(crate) fn of_reference(api_version: &str, kind: &str) -> Self {
-        Self::new(api_version.rsplit_once('/').map_or("", |(group, _)| group), kind)
+    pub(crate) fn of_reference(api_version: &str, kind: &str, names: &Interner) -> Self {
+        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        Self {
+            group: names.intern(group),
+            kind: names.intern(kind),
+        }
     }
 }
 
@@ -77,9 +77,10 @@ impl Kind {
         }
     }
 
-    /// Events are many, short-lived and never owned.
-    fn is_event(&self) -> bool {
-        self.resource.kind == "Event" && ["", "events.k8s.io"].contains(&self.resource.group.as_str())
+    /// Whether objects of the kind are watched for their owners. Events are many, short-lived and never owned.
+    pub(crate) fn has_owners(&self) -> bool {
+        let is_event = self.resource.kind == "Event" && ["", "events.k8s.io"].contains(&self.resource.group.as_str());
+        self.watchable && !is_event
     }
 }
 
@@ -98,134 +99,27 @@ pub(crate) async fn discover(client: &Client) -> Result<BTreeMap<KindId, Kind>, 
         .collect())
 }
 
-/// News about kinds and their objects.
-pub(crate) enum KindChange<V> {
-    /// The kind exists and is being watched.
-    Appeared(Kind),
-    /// The kind is gone, and its objects with it.
-    Vanished(KindId),
-    /// Something happened to its objects.
-    Objects(KindId, Change<V>),
-}
-
-/// Watches the metadata of all objects of all kinds, for as long as the stream lives.
-pub(crate) fn all_objects<V, F>(client: Client, project: F) -> BoxStream<'static, KindChange<V>>
-where
-    V: Send + 'static,
-    F: Fn(&KindId, ObjectMeta) -> V + Clone + Send + 'static,
-{
-    let follower = Follower {
-        client,
-        project,
-        news: VecDeque::new(),
-        ends: BTreeMap::new(),
-        objects: SelectAll::new(),
-        definitions: None,
-    };
-    futures::stream::unfold(follower, |mut follower| async {
-        Some((follower.next().await, follower))
-    })
-    .boxed()
-}
-
 /// What a definition defines, and the kind itself once it is served.
-type Defined = (KindId, Option<Kind>);
+pub(crate) type Defined = (KindId, Option<Kind>);
 
-struct Follower<V, F> {
-    client: Client,
-    project: F,
-    /// What has to be told before anything else is asked for.
-    news: VecDeque<KindChange<V>>,
-    ends: BTreeMap<KindId, CancellationToken>,
-    objects: SelectAll<BoxStream<'static, KindChange<V>>>,
-    /// None until discovery has succeeded.
-    definitions: Option<BoxStream<'static, Change<Defined>>>,
-}
+/// The definitions of custom resources.
+pub(crate) type Definitions = coppice_runtime::cache::Kind<Reduced<DefinitionObject, Defined>>;
 
-impl<V, F> Follower<V, F>
-where
-    V: Send + 'static,
-    F: Fn(&KindId, ObjectMeta) -> V + Clone + Send + 'static,
-{
-    async fn next(&mut self) -> KindChange<V> {
-        loop {
-            if let Some(news) = self.news.pop_front() {
-                return news;
-            }
-            let Some(definitions) = &mut self.definitions else {
-                for kind in discover_patiently(&self.client).await.into_values() {
-                    self.watch(kind);
-                }
-                let api: Api<DefinitionObject> = Api::all(self.client.clone());
-                self.definitions = Some(changes(api, watcher::Config::default(), DefinitionObject::into_kind));
-                continue;
-            };
-            tokio::select! {
-                biased;
-                Some(change) = definitions.next() => self.follow(change),
-                Some(change) = self.objects.next(), if !self.objects.is_empty() => return change,
-            }
-        }
-    }
-
-    fn follow(&mut self, change: Change<Defined>) {
-        match change {
-            Change::Applied((_, Some(kind))) => self.watch(kind),
-            Change::Applied((_, None)) | Change::ListStarted | Change::ListDone => {}
-            Change::Deleted((id, _)) => {
-                if let Some(end) = self.ends.remove(&id) {
-                    end.cancel();
-                    self.news.push_back(KindChange::Vanished(id));
-                }
-            }
-        }
-    }
-
-    fn watch(&mut self, kind: Kind) {
-        let id = kind.id();
-        if !kind.watchable || kind.is_event() || self.ends.contains_key(&id) {
-            return;
-        }
-        let end = CancellationToken::new();
-        self.ends.insert(id.clone(), end.clone());
-        let (project, name) = (self.project.clone(), id.clone());
-        let objects = changes(
-            kind.api(&self.client, ""),
-            watcher::Config::default(),
-            move |object: AnyMeta| project(&name, object.metadata),
-        );
-        let objects = objects.map(move |change| KindChange::Objects(id.clone(), change));
-        self.objects.push(objects.take_until(end.cancelled_owned()).boxed());
-        self.news.push_back(KindChange::Appeared(kind));
-    }
-}
-
-/// Asks until the API server answers.
-async fn discover_patiently(client: &Client) -> BTreeMap<KindId, Kind> {
-    let mut pause = Duration::from_millis(200);
-    loop {
-        match discover(client).await {
-            Ok(kinds) => return kinds,
-            Err(error) => {
-                tracing::debug!(%error, ?pause, "discovery failed, will try again");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(20));
-            }
-        }
-    }
+/// A cache of definitions, empty until it is fed.
+pub(crate) fn definitions() -> Definitions {
+    let projection = Reduced::new(|_, object: DefinitionObject, _| object.into_kind());
+    Cache::default().kind(resource::<CustomResourceDefinition>(), projection)
 }
 
 /// The wire form: what is decoded of a custom resource definition.
-#[derive(Clone, Debug, Serialize, Deserialize, kube::Resource)]
-#[resource(inherit = CustomResourceDefinition)]
-struct DefinitionObject {
-    metadata: ObjectMeta,
+#[derive(Deserialize)]
+pub(crate) struct DefinitionObject {
     spec: DefinitionSpec,
     #[serde(default)]
     status: DefinitionStatus,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct DefinitionSpec {
     group: String,
     names: DefinitionNames,
@@ -233,26 +127,26 @@ struct DefinitionSpec {
     versions: Vec<DefinitionVersion>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct DefinitionNames {
     kind: String,
     plural: String,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct DefinitionVersion {
     name: String,
     served: bool,
     storage: bool,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 struct DefinitionStatus {
     conditions: Vec<DefinitionCondition>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct DefinitionCondition {
     #[serde(rename = "type")]
     kind: String,
@@ -325,10 +219,8 @@ mod tests {
 
     #[test]
     fn references_name_kinds_without_versions() {
-        assert_eq!(KindId::of_reference("v1", "Pod"), KindId::new("", "Pod"));
-        assert_eq!(
-            KindId::of_reference("apps/v1", "Deployment"),
-            KindId::new("apps", "Deployment")
-        );
+        let of = |version: &str, kind: &str| KindId::of_reference(version, kind, &Interner::default());
+        assert_eq!(of("v1", "Pod"), KindId::new("", "Pod"));
+        assert_eq!(of("apps/v1", "Deployment"), KindId::new("apps", "Deployment"));
     }
 }

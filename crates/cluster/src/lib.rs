@@ -4,10 +4,11 @@
 //! paused time, and against a real kube-apiserver with nothing but a kubeconfig:
 //!
 //! ```no_run
-//! use coppice_cluster::{Options, SimulatedCluster, client_without_retries, profile::NodeProfile};
+//! use coppice_cluster::{Options, SimulatedCluster, profile::NodeProfile};
+//! use coppice_runtime::layers;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = client_without_retries(kube::Config::infer().await?)?;
+//! let client = layers::client(kube::Config::infer().await?, &layers::Options::default())?;
 //! let options = Options::default().nodes(NodeProfile::Gb200Nvl72, 36);
 //! let cluster = SimulatedCluster::start(client, options).await?;
 //! cluster.power_off("node-00003").await?;
@@ -23,9 +24,8 @@
 #![recursion_limit = "256"]
 
 pub mod behaviour;
-pub mod clock;
+mod controller;
 mod default_scheduler;
-mod engine;
 mod garbage_collector;
 pub mod init_wait;
 mod kinds;
@@ -38,7 +38,7 @@ pub mod profile;
 mod service_accounts;
 mod simulated_cluster;
 mod tolerations;
+mod view;
 
-pub use engine::requests::client_without_retries;
 pub use node_view::NodeSelection;
 pub use simulated_cluster::{ClusterError, Controllers, Options, SimulatedCluster};

@@ -5,19 +5,23 @@
 //! never by asking again and again. It stands in for the namespace controller of Kubernetes and must not run
 //! beside it. Left out: the conditions that report what remains.
 
-use crate::clock::Clock;
-use crate::engine::queue::Queue;
-use crate::engine::requests::{Deletion, delete, is_conflict, is_not_found};
-use crate::engine::watch::{Change, changes};
-use crate::engine::{self, Action, Controller};
+use crate::controller::{Action, Controller, Shell, unless_changed};
 use crate::kinds::{AnyMeta, Kind, KindId, discover};
+use crate::view::{Metadata, Reduced, resource};
+use coppice_runtime::cache::reflect::{self, reflect};
+use coppice_runtime::cache::{Cache, Change, Meta, ObjectKey};
+use coppice_runtime::clock::SharedClock;
+use coppice_runtime::queue::{Priority, Queue};
+use coppice_runtime::write::WriteError;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use futures::{FutureExt, pin_mut};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use kube::runtime::watcher;
+use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -27,59 +31,73 @@ const FINALIZER: &str = "kubernetes";
 const KINDS_AT_ONCE: usize = 8;
 
 /// Empties and releases namespaces until told to stop.
-pub(crate) async fn run(client: Client, concurrency: usize, clock: Arc<dyn Clock>, stop: CancellationToken) {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let events = changes(namespaces, watcher::Config::default(), going);
-    let controller = Emptier {
-        client,
-        going: BTreeMap::new(),
+pub(crate) fn run(
+    client: Client,
+    concurrency: usize,
+    clock: &SharedClock,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let namespaces: Namespaces = Cache::default().kind(
+        resource::<Namespace>(),
+        Reduced::new(|meta, object, _| going(meta, &object)),
+    );
+    let emptier = Emptier {
+        client: client.clone(),
+        namespaces: namespaces.clone(),
     };
-    engine::run(controller, events.boxed(), clock, concurrency, stop).await;
+    let shell = Shell::new(emptier, concurrency, clock);
+    shell.follow(&namespaces, |_, change, _, queue| mark(change, queue));
+    let watch = reflect(client, namespaces, reflect::Options::default(), stop.clone());
+    shell.run(watch, stop)
 }
 
-/// Name, and the UID if the namespace is being deleted and waits for its content to go.
-fn going(namespace: Namespace) -> (String, Option<String>) {
-    let held = namespace.spec.is_some_and(|spec| {
-        spec.finalizers
-            .is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == FINALIZER))
-    });
-    let metadata = namespace.metadata;
-    let wanted = metadata.deletion_timestamp.is_some() && held;
-    (metadata.name.unwrap_or_default(), metadata.uid.filter(|_| wanted))
+/// The wire form: what is decoded of a namespace.
+#[derive(Deserialize)]
+struct NamespaceObject {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: NamespaceSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamespaceSpec {
+    finalizers: Vec<String>,
+}
+
+/// The namespaces that are being deleted and wait for their content to go.
+type Namespaces = coppice_runtime::cache::Kind<Reduced<NamespaceObject, Option<Meta>>>;
+
+/// The namespace if it is being deleted and waits for its content to go.
+fn going(meta: &Meta, namespace: &NamespaceObject) -> Option<Meta> {
+    let held = namespace.spec.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+    (namespace.metadata.is_deleting() && held).then(|| meta.clone())
+}
+
+/// Marks a namespace that has just been asked to go.
+fn mark(change: &Change<Option<Meta>>, queue: &Queue<Arc<str>>) {
+    let uid = |view: &Option<Arc<Option<Meta>>>| Some((**view.as_ref()?).as_ref()?.uid.clone());
+    let wanted = uid(&change.new);
+    if wanted.is_some() && uid(&change.old) != wanted {
+        queue.mark(change.key.name.clone(), Priority::High);
+    }
 }
 
 struct Emptier {
     client: Client,
-    going: BTreeMap<String, String>,
+    namespaces: Namespaces,
 }
 
 impl Controller for Emptier {
-    type Key = String;
-    type Event = Change<(String, Option<String>)>;
+    type Key = Arc<str>;
     type Outcome = ();
     const NAME: &'static str = "namespaces";
 
-    fn observe(&mut self, event: Self::Event, _now: Timestamp, queue: &mut Queue<String>) {
-        match event {
-            Change::Applied((name, Some(uid))) => {
-                if self.going.insert(name.clone(), uid.clone()).as_ref() != Some(&uid) {
-                    queue.mark(name);
-                }
-            }
-            Change::Applied((name, None)) | Change::Deleted((name, _)) => {
-                self.going.remove(&name);
-                queue.forget(&name);
-            }
-            Change::ListStarted | Change::ListDone => {}
-        }
+    fn begin(&mut self, name: &Arc<str>, _now: Timestamp, _queue: &Queue<Arc<str>>) -> Option<Action<()>> {
+        let key = ObjectKey::new("", name.clone());
+        let going = Option::clone(&*self.namespaces.latest(&key)?)?;
+        Some(empty_and_release(self.client.clone(), going).boxed())
     }
-
-    fn begin(&mut self, name: &String, _now: Timestamp, _queue: &mut Queue<String>) -> Option<Action<()>> {
-        let uid = self.going.get(name)?.clone();
-        Some(empty_and_release(self.client.clone(), name.clone(), uid).boxed())
-    }
-
-    fn finish(&mut self, _name: &String, (): (), _now: Timestamp, _queue: &mut Queue<String>) {}
 }
 
 /// The order in which kinds are emptied: pods before anything they may use.
@@ -92,98 +110,82 @@ fn stages(kinds: BTreeMap<KindId, Kind>) -> [Vec<Kind>; 2] {
     [first, rest]
 }
 
-async fn empty_and_release(client: Client, name: String, uid: String) -> Result<(), kube::Error> {
+async fn empty_and_release(client: Client, going: Meta) -> Result<(), WriteError> {
+    let name = &*going.key.name;
     for stage in stages(discover(&client).await?) {
-        stream::iter(
-            stage
-                .into_iter()
-                .map(|kind| empty_kind(client.clone(), kind, name.clone())),
-        )
-        .buffer_unordered(KINDS_AT_ONCE)
-        .try_collect::<Vec<()>>()
-        .await?;
+        stream::iter(stage.into_iter().map(|kind| empty_kind(kind.api(&client, name), kind)))
+            .buffer_unordered(KINDS_AT_ONCE)
+            .try_collect::<Vec<()>>()
+            .await?;
     }
     let namespaces: Api<Namespace> = Api::all(client);
-    let mut namespace = match namespaces.get(&name).await {
-        Ok(namespace) => namespace,
-        Err(error) if is_not_found(&error) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    if namespace.metadata.uid.as_deref() != Some(uid.as_str()) {
+    let found = namespaces.get_opt(name).await?;
+    let Some(mut namespace) = found.filter(|found| found.metadata.uid.as_deref() == Some(&*going.uid)) else {
         return Ok(());
-    }
+    };
     if let Some(finalizers) = namespace.spec.as_mut().and_then(|spec| spec.finalizers.as_mut()) {
         finalizers.retain(|finalizer| finalizer != FINALIZER);
     }
-    match namespaces
-        .replace_subresource("finalize", &name, &PostParams::default(), &namespace)
-        .await
-    {
-        Ok(_) => Ok(()),
-        Err(error) if is_not_found(&error) => Ok(()),
+    let released = namespaces
+        .replace_subresource("finalize", name, &PostParams::default(), &namespace)
+        .await;
+    match released.map_err(WriteError::from) {
+        Err(WriteError::NotFound(_)) => Ok(()),
         // A conflict leads to another attempt with the namespace as it is then.
-        Err(error) => Err(error),
+        released => released.map(drop),
     }
 }
 
 /// Deletes all objects of a kind in a namespace and returns when they are gone.
-async fn empty_kind(client: Client, kind: Kind, namespace: String) -> Result<(), kube::Error> {
-    let api = kind.api(&client, &namespace);
+async fn empty_kind(api: Api<AnyMeta>, kind: Kind) -> Result<(), WriteError> {
     let present = match api.list(&ListParams::default().limit(1)).await {
         Ok(list) => !list.items.is_empty(),
         // The kind may have been removed since it was discovered, or may not be listable in a namespace.
         Err(kube::Error::Api(status)) if [404, 405].contains(&status.code) => false,
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     if !present {
         return Ok(());
     }
     if kind.delete_collection {
-        match api
+        let deleted = api
             .delete_collection(&DeleteParams::background(), &ListParams::default())
-            .await
-        {
-            Ok(_) => {}
-            Err(error) if is_not_found(&error) || is_conflict(&error) => {}
-            Err(error) => return Err(error),
-        }
+            .await;
+        unless_changed(deleted.map_err(WriteError::from))?;
     }
     await_empty(api).await
 }
 
 /// Watches until nothing is left, deleting what has not been asked to go yet.
-async fn await_empty(api: Api<AnyMeta>) -> Result<(), kube::Error> {
-    let changes = changes(api.clone(), watcher::Config::default(), |object: AnyMeta| {
-        object.metadata
-    });
-    pin_mut!(changes);
+async fn await_empty(api: Api<AnyMeta>) -> Result<(), WriteError> {
+    let events = watcher(api.clone(), watcher::Config::default()).default_backoff();
+    pin_mut!(events);
     let mut remaining = BTreeSet::new();
     let mut listed = false;
-    while let Some(change) = changes.next().await {
-        match change {
-            Change::ListStarted => {
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => {
                 remaining.clear();
                 listed = false;
             }
-            Change::ListDone => listed = true,
-            Change::Applied(metadata) => {
-                let (name, uid) = (metadata.name.unwrap_or_default(), metadata.uid.unwrap_or_default());
+            Ok(Event::InitDone) => listed = true,
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                let metadata = object.metadata;
                 if metadata.deletion_timestamp.is_none() {
-                    delete(
-                        &api,
-                        &name,
-                        Deletion {
-                            uid: uid.clone(),
-                            ..Deletion::default()
-                        },
-                    )
-                    .await?;
+                    let only_this = Preconditions {
+                        uid: metadata.uid.clone(),
+                        resource_version: None,
+                    };
+                    let params = DeleteParams::default().preconditions(only_this);
+                    let deleted = api.delete(metadata.name.as_deref().unwrap_or_default(), &params).await;
+                    unless_changed(deleted.map_err(WriteError::from))?;
                 }
-                remaining.insert(uid);
+                remaining.insert(metadata.uid);
             }
-            Change::Deleted(metadata) => {
-                remaining.remove(&metadata.uid.unwrap_or_default());
+            Ok(Event::Delete(object)) => {
+                remaining.remove(&object.metadata.uid);
             }
+            Err(error) => tracing::debug!(%error, "a watch was interrupted, will go on"),
         }
         if listed && remaining.is_empty() {
             break;
@@ -195,24 +197,22 @@ async fn await_empty(api: Api<AnyMeta>) -> Result<(), kube::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::tests::view;
     use kube::api::ApiResource;
     use serde_json::json;
 
-    fn namespace(value: serde_json::Value) -> (String, Option<String>) {
-        going(serde_json::from_value(value).unwrap())
-    }
-
     #[test]
     fn only_namespaces_that_were_asked_to_go_and_are_held_are_emptied() {
-        let live = json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"finalizers": ["kubernetes"]}});
-        assert_eq!(namespace(live), ("a".to_owned(), None));
-        let mut gone = json!({
-            "metadata": {"name": "a", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
-            "spec": {"finalizers": ["kubernetes"]},
+        let is_going =
+            |object: serde_json::Value| view(&Reduced::new(|meta, object, _| going(meta, &object)), object).is_some();
+        let mut namespace = json!({
+            "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": {"finalizers": ["kubernetes"]},
         });
-        assert_eq!(namespace(gone.clone()), ("a".to_owned(), Some("u".to_owned())));
-        gone["spec"]["finalizers"] = json!(["example.com/other"]);
-        assert_eq!(namespace(gone), ("a".to_owned(), None));
+        assert!(!is_going(namespace.clone()));
+        namespace["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(is_going(namespace.clone()));
+        namespace["spec"]["finalizers"] = json!(["example.com/other"]);
+        assert!(!is_going(namespace));
     }
 
     #[test]

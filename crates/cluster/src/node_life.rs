@@ -5,20 +5,19 @@
 //! interval or not at all; a quiet cluster without leases causes no writes. It never judges the health of nodes:
 //! that is [`crate::node_lifecycle`].
 
-use crate::clock::{Clock, later, whole_second};
-use crate::engine::queue::Queue;
-use crate::engine::requests::{is_conflict, is_not_found, patch_as};
-use crate::engine::watch::{Change, Listing, changes};
-use crate::engine::{self, Action, Controller};
-use crate::node_view::{Node, NodeCondition, NodeObject, NodeSelection};
-use futures::{FutureExt, StreamExt};
+use crate::controller::{Action, Controller, Shell, unless_changed, writer};
+use crate::node_view::{Node, NodeCondition, NodeSelection, Nodes};
+use coppice_runtime::cache::Change;
+use coppice_runtime::clock::{SharedClock, later, whole_second};
+use coppice_runtime::queue::{Priority, Queue};
+use coppice_runtime::write::{self, Precondition, WriteError, Writer};
+use futures::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use kube::Client;
-use kube::api::{Api, ObjectMeta, Patch, PostParams};
-use kube::runtime::watcher;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,184 +102,157 @@ fn status_patch(node: &Node, now: Timestamp) -> Option<Value> {
             last_transition_time: Some(now),
         })
         .collect();
-    (!conditions.is_empty()).then(|| json!({"metadata": {"uid": node.uid}, "status": {"conditions": conditions}}))
+    (!conditions.is_empty()).then(|| json!({"status": {"conditions": conditions}}))
 }
 
 /// Keeps all selected nodes alive until told to stop.
-pub(crate) async fn run(client: Client, options: NodeLifeOptions, clock: Arc<dyn Clock>, stop: CancellationToken) {
-    let events = changes(
-        Api::<NodeObject>::all(client.clone()),
-        watcher::Config::default(),
-        Node::from_object,
-    );
+pub(crate) fn run(
+    client: Client,
+    nodes: &Nodes,
+    options: NodeLifeOptions,
+    clock: &SharedClock,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
     let concurrency = options.concurrency;
     let life = NodeLife {
-        client,
+        requests: Requests {
+            writer: writer(client.clone(), MANAGER, concurrency),
+            client,
+            nodes: nodes.clone(),
+            clock: Arc::clone(clock),
+        },
         options,
-        clock: Arc::clone(&clock),
-        nodes: BTreeMap::new(),
-        listing: Listing::default(),
+        entries: BTreeMap::new(),
     };
-    engine::run(life, events.boxed(), clock, concurrency, stop).await;
+    let shell = Shell::new(life, concurrency, clock);
+    shell.follow(nodes, NodeLife::node_changed);
+    shell.run(async {}, stop)
 }
 
 struct Entry {
-    node: Node,
+    node: Arc<Node>,
     renewed: Option<Timestamp>,
 }
 
 struct NodeLife {
-    client: Client,
+    requests: Requests,
     options: NodeLifeOptions,
-    clock: Arc<dyn Clock>,
-    nodes: BTreeMap<String, Entry>,
-    listing: Listing<String>,
-}
-
-struct Posted {
-    node: Option<Node>,
-    renewed: Option<Timestamp>,
+    entries: BTreeMap<Arc<str>, Entry>,
 }
 
 impl NodeLife {
-    fn applied(&mut self, node: Node, queue: &mut Queue<String>) {
-        if !self.options.nodes.includes(&node) {
-            self.nodes.remove(&node.name);
+    fn node_changed(&mut self, change: &Change<Node>, _now: Timestamp, queue: &Queue<Arc<str>>) {
+        let name = &change.key.name;
+        let node = self.requests.nodes.latest(&change.key);
+        let Some(node) = node.filter(|node| self.options.nodes.includes(node)) else {
+            self.entries.remove(name);
             return;
-        }
-        let name = node.name.clone();
-        let known = self.nodes.get(&name).filter(|known| known.node.uid == node.uid);
-        if known.is_some_and(|known| node.version() <= known.node.version()) {
-            return;
-        }
-        let renewed = known.and_then(|known| known.renewed);
-        self.nodes.insert(name.clone(), Entry { node, renewed });
-        queue.mark(name);
-    }
-
-    fn gone(&mut self, name: &String, queue: &mut Queue<String>) {
-        self.nodes.remove(name);
-        queue.forget(name);
+        };
+        let known = self.entries.get(name);
+        let renewed = known
+            .filter(|known| known.node.meta.uid == node.meta.uid)
+            .and_then(|known| known.renewed);
+        self.entries.insert(name.clone(), Entry { node, renewed });
+        queue.mark(name.clone(), Priority::High);
     }
 }
 
 impl Controller for NodeLife {
-    type Key = String;
-    type Event = Change<Node>;
-    type Outcome = Posted;
+    type Key = Arc<str>;
+    /// When the lease was renewed.
+    type Outcome = Option<Timestamp>;
     const NAME: &'static str = "node life";
 
-    fn observe(&mut self, event: Change<Node>, _now: Timestamp, queue: &mut Queue<String>) {
-        match event {
-            Change::ListStarted => self.listing.start(),
-            Change::Applied(node) => {
-                self.listing.saw(&node.name);
-                self.applied(node, queue);
-            }
-            Change::Deleted(node) => self.gone(&node.name, queue),
-            Change::ListDone => {
-                for name in self.listing.finish(self.nodes.keys()) {
-                    self.gone(&name, queue);
-                }
-            }
-        }
-    }
-
-    fn begin(&mut self, name: &String, now: Timestamp, queue: &mut Queue<String>) -> Option<Action<Posted>> {
-        let entry = self.nodes.get(name)?;
+    fn begin(&mut self, name: &Arc<str>, now: Timestamp, queue: &Queue<Arc<str>>) -> Option<Action<Self::Outcome>> {
+        let entry = self.entries.get(name)?;
         let duties = duties(&entry.node, entry.renewed, self.options.lease_interval, now);
         if let Some(next) = duties.next {
-            queue.wake_at(name.clone(), next);
+            queue.mark_at(name.clone(), next);
         }
         if duties.status.is_none() && !duties.renew {
             return None;
         }
-        Some(post(
-            self.client.clone(),
-            entry.node.clone(),
-            duties,
-            Arc::clone(&self.clock),
-        ))
+        Some(self.requests.clone().post(Arc::clone(&entry.node), duties).boxed())
     }
 
-    fn finish(&mut self, name: &String, posted: Posted, _now: Timestamp, queue: &mut Queue<String>) {
-        if let Some(entry) = self.nodes.get_mut(name)
-            && posted.renewed.is_some()
+    fn finish(&mut self, name: &Arc<str>, renewed: Self::Outcome, _now: Timestamp, _queue: &Queue<Arc<str>>) {
+        if let Some(entry) = self.entries.get_mut(name)
+            && renewed.is_some()
         {
-            entry.renewed = posted.renewed;
-        }
-        if let Some(node) = posted.node {
-            self.applied(node, queue);
+            entry.renewed = renewed;
         }
     }
 }
 
-fn post(client: Client, node: Node, duties: Duties, clock: Arc<dyn Clock>) -> Action<Posted> {
-    async move {
-        let mut posted = Posted {
-            node: None,
-            renewed: None,
-        };
+/// What requests are made with.
+#[derive(Clone)]
+struct Requests {
+    /// For leases, which are not cached.
+    client: Client,
+    writer: Writer,
+    nodes: Nodes,
+    clock: SharedClock,
+}
+
+impl Requests {
+    async fn post(self, node: Arc<Node>, duties: Duties) -> Result<Option<Timestamp>, WriteError> {
+        let mut renewed = None;
         if duties.renew {
-            let now = clock.now();
-            renew_lease(&client, &node, now).await?;
-            posted.renewed = Some(now);
+            let now = self.clock.now();
+            renew_lease(&self.client, &node, now).await?;
+            renewed = Some(now);
         }
         if let Some(patch) = duties.status {
-            let nodes: Api<NodeObject> = Api::all(client);
-            match nodes
-                .patch_status(&node.name, &patch_as(MANAGER), &Patch::Strategic(&patch))
-                .await
-            {
-                Ok(object) => posted.node = Some(Node::from_object(object)),
-                Err(error) if is_not_found(&error) || is_conflict(&error) => {}
-                Err(error) => return Err(error),
-            }
+            let (known, patch) = (Precondition::uid(&node.meta), write::Patch::Strategic(patch));
+            let answer = self.writer.patch_status(&self.nodes, &node.meta.key, &known, patch);
+            unless_changed(answer.await)?;
         }
-        Ok(posted)
+        Ok(renewed)
     }
-    .boxed()
 }
 
-async fn renew_lease(client: &Client, node: &Node, now: Timestamp) -> Result<(), kube::Error> {
+async fn renew_lease(client: &Client, node: &Node, now: Timestamp) -> Result<(), WriteError> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), LEASE_NAMESPACE);
-    let patch = json!({"spec": {"renewTime": MicroTime(now), "holderIdentity": node.name}});
-    match leases
-        .patch(&node.name, &patch_as(MANAGER), &Patch::Merge(&patch))
-        .await
-    {
-        Ok(_) => return Ok(()),
-        Err(error) if is_not_found(&error) => {}
-        Err(error) => return Err(error),
+    let name = node.name();
+    let patch = json!({"spec": {"renewTime": MicroTime(now), "holderIdentity": name}});
+    let renewed = leases
+        .patch(name, &PatchParams::apply(MANAGER), &Patch::Merge(&patch))
+        .await;
+    match renewed.map_err(WriteError::from) {
+        Err(WriteError::NotFound(_)) => {}
+        renewed => return renewed.map(drop),
     }
     let lease = Lease {
         metadata: ObjectMeta {
-            name: Some(node.name.clone()),
+            name: Some(name.to_owned()),
             namespace: Some(LEASE_NAMESPACE.to_owned()),
             owner_references: Some(vec![OwnerReference {
                 api_version: "v1".to_owned(),
                 kind: "Node".to_owned(),
-                name: node.name.clone(),
-                uid: node.uid.clone(),
+                name: name.to_owned(),
+                uid: node.meta.uid.to_string(),
                 ..OwnerReference::default()
             }]),
             ..ObjectMeta::default()
         },
         spec: Some(LeaseSpec {
-            holder_identity: Some(node.name.clone()),
+            holder_identity: Some(name.to_owned()),
             lease_duration_seconds: Some(LEASE_DURATION_SECONDS),
             renew_time: Some(MicroTime(now)),
             ..LeaseSpec::default()
         }),
     };
-    match leases.create(&PostParams::default(), &lease).await {
-        Ok(_) => Ok(()),
-        Err(error) if is_conflict(&error) => Ok(()),
-        Err(error) if is_not_found(&error) => {
+    let create = async || {
+        let created = leases.create(&PostParams::default(), &lease).await;
+        created.map(drop).map_err(WriteError::from)
+    };
+    match create().await {
+        Err(WriteError::AlreadyExists(_)) => Ok(()),
+        Err(WriteError::NotFound(_)) => {
             ensure_namespace(client, LEASE_NAMESPACE).await?;
-            leases.create(&PostParams::default(), &lease).await.map(|_| ())
+            create().await
         }
-        Err(error) => Err(error),
+        created => created,
     }
 }
 
@@ -295,9 +267,8 @@ pub(crate) async fn ensure_namespace(client: &Client, name: &str) -> Result<(), 
         ..Namespace::default()
     };
     match namespaces.create(&PostParams::default(), &namespace).await {
-        Ok(_) => Ok(()),
-        Err(error) if is_conflict(&error) => Ok(()),
-        Err(error) => Err(error),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        created => created.map(drop),
     }
 }
 

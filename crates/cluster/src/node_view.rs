@@ -4,34 +4,41 @@
 //! own.
 
 use crate::behaviour;
-use crate::engine::requests::version_number;
 use crate::profile::SIMULATED_NODE_LABEL;
 use crate::tolerations::Taint;
+use crate::view::{Metadata, Reduced, resource};
+use coppice_runtime::cache::{Cache, Interner, Kind, Meta};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node as ApiNode;
-use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The nodes of the cluster, watched once for all components.
+pub(crate) type Nodes = Kind<Reduced<NodeObject, Node>>;
+
+/// A cache of nodes, empty until it is fed.
+pub(crate) fn nodes() -> Nodes {
+    Cache::default().kind(resource::<ApiNode>(), Reduced::new(Node::from_object))
+}
+
 /// The wire form: what is decoded of a `Node`.
-#[derive(Clone, Debug, Serialize, Deserialize, kube::Resource)]
-#[resource(inherit = ApiNode)]
+#[derive(Deserialize)]
 pub(crate) struct NodeObject {
-    metadata: ObjectMeta,
+    metadata: Metadata,
     #[serde(default)]
     spec: SpecObject,
     #[serde(default)]
     status: StatusObject,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SpecObject {
     unschedulable: bool,
     taints: Vec<Taint>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct StatusObject {
     addresses: Vec<Address>,
@@ -39,7 +46,7 @@ struct StatusObject {
     allocatable: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Address {
     #[serde(rename = "type")]
     kind: String,
@@ -62,9 +69,7 @@ pub(crate) struct NodeCondition {
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {
-    pub(crate) name: String,
-    pub(crate) uid: String,
-    pub(crate) resource_version: String,
+    pub(crate) meta: Meta,
     pub(crate) labels: BTreeMap<String, String>,
     /// Carries the label of nodes whose kubelet is simulated.
     pub(crate) simulated: bool,
@@ -78,16 +83,17 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn from_object(object: NodeObject) -> Self {
+    fn from_object(meta: &Meta, object: NodeObject, _names: &Interner) -> Self {
         let NodeObject { metadata, spec, status } = object;
-        let labels = metadata.labels.unwrap_or_default();
         Self {
-            name: metadata.name.unwrap_or_default(),
-            uid: metadata.uid.unwrap_or_default(),
-            resource_version: metadata.resource_version.unwrap_or_default(),
-            simulated: labels.get(SIMULATED_NODE_LABEL).is_some_and(|value| value == "true"),
-            labels,
-            powered: behaviour::has_power(&metadata.annotations.unwrap_or_default()),
+            meta: meta.clone(),
+            simulated: metadata
+                .labels
+                .get(SIMULATED_NODE_LABEL)
+                .is_some_and(|value| value == "true"),
+            powered: behaviour::has_power(&metadata.annotations),
+            deleting: metadata.is_deleting(),
+            labels: metadata.labels,
             address: status
                 .addresses
                 .into_iter()
@@ -97,16 +103,15 @@ impl Node {
             taints: spec.taints,
             conditions: status.conditions,
             allocatable: status.allocatable,
-            deleting: metadata.deletion_timestamp.is_some(),
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.meta.key.name
     }
 
     pub(crate) fn condition(&self, kind: &str) -> Option<&NodeCondition> {
         self.conditions.iter().find(|condition| condition.kind == kind)
-    }
-
-    pub(crate) fn version(&self) -> u64 {
-        version_number(Some(&self.resource_version))
     }
 }
 
@@ -132,27 +137,29 @@ impl NodeSelection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::tests::view;
     use serde_json::json;
 
     #[test]
     fn a_node_is_read_from_its_wire_form() {
-        let object: NodeObject = serde_json::from_value(json!({
-            "metadata": {
-                "name": "n", "uid": "u", "resourceVersion": "12",
-                "labels": {SIMULATED_NODE_LABEL: "true"}, "annotations": {behaviour::POWER: "off"},
-            },
-            "spec": {"unschedulable": true, "taints": [{"key": "k", "effect": "NoSchedule"}]},
-            "status": {
-                "addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "172.16.0.1"}],
-                "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
-                "allocatable": {"cpu": "8"},
-            },
-        }))
-        .unwrap();
-        let node = Node::from_object(object);
+        let node = view(
+            &Reduced::new(Node::from_object),
+            json!({
+                "metadata": {
+                    "name": "n", "uid": "u", "resourceVersion": "12",
+                    "labels": {SIMULATED_NODE_LABEL: "true"}, "annotations": {behaviour::POWER: "off"},
+                },
+                "spec": {"unschedulable": true, "taints": [{"key": "k", "effect": "NoSchedule"}]},
+                "status": {
+                    "addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "172.16.0.1"}],
+                    "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
+                    "allocatable": {"cpu": "8"},
+                },
+            }),
+        );
         assert_eq!(node.address.as_deref(), Some("172.16.0.1"));
         assert!(!node.powered && node.simulated && node.unschedulable);
-        assert_eq!(node.version(), 12);
+        assert_eq!((node.name(), node.meta.version.0), ("n", 12));
         assert_eq!(node.condition("Ready").unwrap().status, "True");
         assert!(NodeSelection::Labelled.includes(&node));
         assert!(!NodeSelection::Labelled.includes(&Node::default()) && NodeSelection::All.includes(&node));

@@ -3,171 +3,173 @@
 //! Owns its creation, also after somebody deleted it. It stands in for the service account controller of Kubernetes
 //! and must not run beside it; tokens are not its business.
 
-use crate::clock::Clock;
-use crate::engine::queue::Queue;
-use crate::engine::requests::{is_conflict, is_not_found};
-use crate::engine::watch::{Change, Listing, changes};
-use crate::engine::{self, Action, Controller};
-use futures::{FutureExt, StreamExt};
+use crate::controller::{Action, Controller, Shell, unless_changed, writer};
+use crate::view::{Metadata, Reduced, resource};
+use coppice_runtime::cache::reflect::{self, reflect};
+use coppice_runtime::cache::{Cache, Change, Kind, ObjectKey};
+use coppice_runtime::clock::SharedClock;
+use coppice_runtime::queue::{Priority, Queue};
+use coppice_runtime::write::{WriteError, Writer};
+use futures::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{Api, ObjectMeta, PostParams};
-use kube::core::PartialObjectMeta;
-use kube::runtime::watcher;
-use kube::{Client, ResourceExt};
-use std::collections::BTreeSet;
+use kube::Client;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+const MANAGER: &str = "coppice-service-accounts";
 const ACCOUNT: &str = "default";
 
 /// Keeps default service accounts until told to stop.
-pub(crate) async fn run(client: Client, concurrency: usize, clock: Arc<dyn Clock>, stop: CancellationToken) {
-    let config = watcher::Config::default;
-    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
-    let namespaces = changes(namespaces, config(), |namespace: PartialObjectMeta<Namespace>| {
-        (namespace.name_any(), namespace.metadata.deletion_timestamp.is_some())
-    });
-    let accounts: Api<PartialObjectMeta<ServiceAccount>> = Api::all(client.clone());
-    let only_default = config().fields(&format!("metadata.name={ACCOUNT}"));
-    let accounts = changes(accounts, only_default, |account: PartialObjectMeta<ServiceAccount>| {
-        account.namespace().unwrap_or_default()
-    });
-    let events = futures::stream::select(namespaces.map(Observed::Namespace), accounts.map(Observed::Account));
-    let keeper = Keeper {
-        client,
-        view: View::default(),
+pub(crate) fn run(
+    client: Client,
+    concurrency: usize,
+    clock: &SharedClock,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let keeper = Keeper::new(writer(client.clone(), MANAGER, concurrency));
+    let (namespaces, accounts) = (keeper.namespaces.clone(), keeper.accounts.clone());
+    let shell = Shell::new(keeper, concurrency, clock);
+    shell.follow(&namespaces, |_, change, _, queue| mark_namespace(change, queue));
+    shell.follow(&accounts, |_, change, _, queue| mark_account(change, queue));
+    let only_default = reflect::Options {
+        field_selector: Some(format!("metadata.name={ACCOUNT}")),
+        ..reflect::Options::default()
     };
-    engine::run(keeper, events.boxed(), clock, concurrency, stop).await;
+    let watch_namespaces = reflect(client.clone(), namespaces, reflect::Options::default(), stop.clone());
+    let watch_accounts = reflect(client, accounts.clone(), only_default, stop.clone());
+    let known = Arc::clone(&shell);
+    let all_known = async move {
+        accounts.wait_synced().await;
+        known.with(|keeper, _, queue| keeper.accounts_known(queue));
+    };
+    let watches = async move {
+        tokio::join!(watch_namespaces, watch_accounts, all_known);
+    };
+    shell.run(watches, stop)
 }
 
-enum Observed {
-    /// Name, and whether it is being deleted.
-    Namespace(Change<(String, bool)>),
-    /// Namespace of the account.
-    Account(Change<String>),
-}
-
-/// Which namespaces want an account, and which have one.
-#[derive(Default)]
-struct View {
-    namespaces: BTreeSet<String>,
-    namespace_listing: Listing<String>,
-    accounts: BTreeSet<String>,
-    account_listing: Listing<String>,
-}
-
-impl View {
-    /// Folds an event in and returns the namespaces to look at.
-    fn fold(&mut self, event: Observed) -> Vec<String> {
-        match event {
-            Observed::Namespace(Change::ListStarted) => self.namespace_listing.start(),
-            Observed::Namespace(Change::Applied((name, deleting))) => {
-                self.namespace_listing.saw(&name);
-                if deleting {
-                    self.namespaces.remove(&name);
-                } else if self.namespaces.insert(name.clone()) {
-                    return vec![name];
-                }
-            }
-            Observed::Namespace(Change::Deleted((name, _))) => {
-                self.namespaces.remove(&name);
-            }
-            Observed::Namespace(Change::ListDone) => {
-                for name in self.namespace_listing.finish(self.namespaces.iter()) {
-                    self.namespaces.remove(&name);
-                }
-            }
-            Observed::Account(Change::ListStarted) => self.account_listing.start(),
-            Observed::Account(Change::Applied(namespace)) => {
-                self.account_listing.saw(&namespace);
-                self.accounts.insert(namespace);
-            }
-            Observed::Account(Change::Deleted(namespace)) => {
-                self.accounts.remove(&namespace);
-                return vec![namespace];
-            }
-            Observed::Account(Change::ListDone) => {
-                for namespace in self.account_listing.finish(self.accounts.iter()) {
-                    self.accounts.remove(&namespace);
-                }
-                return self.namespaces.iter().cloned().collect();
-            }
-        }
-        Vec::new()
-    }
-
-    fn lacks_account(&self, namespace: &str) -> bool {
-        self.account_listing.is_complete() && self.namespaces.contains(namespace) && !self.accounts.contains(namespace)
-    }
+#[derive(Deserialize)]
+struct NamespaceObject {
+    metadata: Metadata,
 }
 
 struct Keeper {
-    client: Client,
-    view: View,
+    writer: Writer,
+    cache: Cache,
+    /// The namespaces, and whether they stay.
+    namespaces: Kind<Reduced<NamespaceObject, bool>>,
+    accounts: Kind<Reduced<IgnoredAny, ()>>,
+    /// Whether all accounts have been listed once.
+    accounts_are_known: bool,
+}
+
+impl Keeper {
+    fn new(writer: Writer) -> Self {
+        let cache = Cache::default();
+        let stays = |_: &_, object: NamespaceObject, _: &_| !object.metadata.is_deleting();
+        Self {
+            writer,
+            namespaces: cache.kind(resource::<Namespace>(), Reduced::new(stays)),
+            accounts: cache.kind(resource::<ServiceAccount>(), Reduced::new(|_, _, _| ())),
+            cache,
+            accounts_are_known: false,
+        }
+    }
+
+    fn accounts_known(&mut self, queue: &Queue<Arc<str>>) {
+        self.accounts_are_known = true;
+        for key in self.namespaces.keys(&self.cache.moment()) {
+            queue.mark(key.name, Priority::High);
+        }
+    }
+
+    fn lacks_account(&self, namespace: &Arc<str>) -> bool {
+        let stays = self.namespaces.latest(&ObjectKey::new("", namespace.clone()));
+        let account = self.accounts.latest(&ObjectKey::new(namespace.clone(), ACCOUNT));
+        self.accounts_are_known && stays.is_some_and(|stays| *stays) && account.is_none()
+    }
+}
+
+fn mark_namespace(change: &Change<bool>, queue: &Queue<Arc<str>>) {
+    if change.old.is_none() {
+        queue.mark(change.key.name.clone(), Priority::High);
+    }
+}
+
+fn mark_account(change: &Change<()>, queue: &Queue<Arc<str>>) {
+    if change.new.is_none() {
+        queue.mark(change.key.namespace.clone(), Priority::High);
+    }
 }
 
 impl Controller for Keeper {
-    type Key = String;
-    type Event = Observed;
+    type Key = Arc<str>;
     type Outcome = ();
     const NAME: &'static str = "service accounts";
 
-    fn observe(&mut self, event: Observed, _now: Timestamp, queue: &mut Queue<String>) {
-        for namespace in self.view.fold(event) {
-            queue.mark(namespace);
-        }
-    }
-
-    fn begin(&mut self, namespace: &String, _now: Timestamp, _queue: &mut Queue<String>) -> Option<Action<()>> {
-        if !self.view.lacks_account(namespace) {
+    fn begin(&mut self, namespace: &Arc<str>, _now: Timestamp, _queue: &Queue<Arc<str>>) -> Option<Action<()>> {
+        if !self.lacks_account(namespace) {
             return None;
         }
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        let account = ServiceAccount {
-            metadata: ObjectMeta {
-                name: Some(ACCOUNT.to_owned()),
-                ..ObjectMeta::default()
-            },
-            ..ServiceAccount::default()
-        };
+        let (writer, accounts, namespace) = (self.writer.clone(), self.accounts.clone(), namespace.clone());
         let work = async move {
-            match accounts.create(&PostParams::default(), &account).await {
-                Ok(_) => Ok(()),
-                Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(()),
+            let account = json!({"metadata": {"name": ACCOUNT}});
+            match unless_changed(writer.create(&accounts, Some(&namespace), &account).await) {
                 // The namespace began to go; its deletion is on its way here.
-                Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
-                Err(error) => Err(error),
+                Err(WriteError::Forbidden { .. }) => Ok(()),
+                created => created.map(drop),
             }
         };
         Some(work.boxed())
-    }
-
-    fn finish(&mut self, namespace: &String, (): (), _now: Timestamp, _queue: &mut Queue<String>) {
-        self.view.accounts.insert(namespace.clone());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coppice_runtime::cache::Version;
+    use serde_json::Value;
+    use serde_json::value::RawValue;
 
-    #[test]
-    fn accounts_are_missed_only_when_all_are_known_and_the_namespace_stays() {
-        let mut view = View::default();
-        assert_eq!(
-            view.fold(Observed::Namespace(Change::Applied(("a".to_owned(), false)))),
-            ["a"]
-        );
-        assert!(!view.lacks_account("a"), "the list of accounts is not complete");
-        view.fold(Observed::Account(Change::ListStarted));
-        assert_eq!(view.fold(Observed::Account(Change::ListDone)), ["a"]);
-        assert!(view.lacks_account("a"));
-        view.fold(Observed::Account(Change::Applied("a".to_owned())));
-        assert!(!view.lacks_account("a"));
-        assert_eq!(view.fold(Observed::Account(Change::Deleted("a".to_owned()))), ["a"]);
-        assert!(view.lacks_account("a"), "a deleted account comes back");
-        view.fold(Observed::Namespace(Change::Applied(("a".to_owned(), true))));
-        assert!(!view.lacks_account("a"), "a namespace that goes needs none");
+    fn raw(object: &Value) -> Box<RawValue> {
+        RawValue::from_string(object.to_string()).unwrap()
+    }
+
+    fn namespace(version: &str) -> Value {
+        json!({"metadata": {"name": "a", "uid": "n", "resourceVersion": version}})
+    }
+
+    fn account(version: &str) -> Box<RawValue> {
+        raw(&json!({"metadata": {"namespace": "a", "name": ACCOUNT, "uid": "s", "resourceVersion": version}}))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn accounts_are_missed_only_when_all_are_known_and_the_namespace_stays() {
+        let unused = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no request is made"))
+        });
+        let client = Client::new(unused, "default");
+        let clock: SharedClock = Arc::new(coppice_runtime::clock::SystemClock);
+        let queue = Queue::new(coppice_runtime::queue::Options::named("test"), clock);
+        let mut keeper = Keeper::new(writer(client, MANAGER, 1));
+        let name: Arc<str> = "a".into();
+        keeper.namespaces.observe(&raw(&namespace("1"))).unwrap();
+        assert!(!keeper.lacks_account(&name), "the list of accounts is not complete");
+        keeper.accounts.finish_list(Version(1), true).unwrap();
+        keeper.accounts_known(&queue);
+        assert!(!queue.is_idle(), "every namespace is looked at");
+        assert!(keeper.lacks_account(&name));
+        keeper.accounts.observe(&account("2")).unwrap();
+        assert!(!keeper.lacks_account(&name));
+        keeper.accounts.observe_deleted(&account("3")).unwrap();
+        assert!(keeper.lacks_account(&name), "a deleted account comes back");
+        let mut going = namespace("4");
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        keeper.namespaces.observe(&raw(&going)).unwrap();
+        assert!(!keeper.lacks_account(&name), "a namespace that goes needs none");
     }
 }

@@ -1,9 +1,10 @@
-//! Exponential backoff with seeded jitter. Pure; whoever waits does so in tokio's time.
+//! Exponential backoff with seeded jitter. Waits in tokio's time.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use tracing::warn;
 
 /// How long to wait after the n-th failure in a row.
 #[derive(Debug, Clone, Copy)]
@@ -33,13 +34,49 @@ impl Backoff {
         let full = doubled.min(self.longest);
         full.mul_f64(1.0 - self.jitter.clamp(0.0, 1.0) * random.random_range(0.0..1.0))
     }
+
+    /// Repeats `attempt` until it succeeds, with a wait after each failure.
+    pub async fn until_ok<T, E, F>(&self, what: &str, mut attempt: impl FnMut() -> F) -> T
+    where
+        E: Display,
+        F: Future<Output = Result<T, E>>,
+    {
+        let mut random = ChaCha8Rng::seed_from_u64(0);
+        let mut failures = 0;
+        loop {
+            match attempt().await {
+                Ok(value) => return value,
+                Err(error) => {
+                    failures += 1;
+                    let wait = self.delay(failures, &mut random);
+                    warn!(%error, ?wait, "{what} failed, will retry");
+                    tokio::time::sleep(wait).await;
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_is_repeated_until_it_succeeds() {
+        let backoff = Backoff {
+            jitter: 0.0,
+            ..Backoff::default()
+        };
+        let mut attempts = 0;
+        let begun = tokio::time::Instant::now();
+        let third = backoff.until_ok("counting", || {
+            attempts += 1;
+            let attempt = attempts;
+            async move { if attempt < 3 { Err("not yet") } else { Ok(attempt) } }
+        });
+        assert_eq!(third.await, 3);
+        assert_eq!(begun.elapsed(), Duration::from_millis(300));
+    }
 
     #[test]
     fn doubles_up_to_the_longest() {

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::time::{Duration, Instant};
 
 /// Wall time, as a port.
@@ -58,9 +58,20 @@ impl TokioClock {
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        let elapsed = SignedDuration::try_from(self.origin.elapsed()).unwrap_or(SignedDuration::MAX);
-        self.start.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+        later(self.start, self.origin.elapsed())
     }
+}
+
+/// `start` plus `delay`, at most the end of time.
+#[must_use]
+pub fn later(start: Timestamp, delay: Duration) -> Timestamp {
+    start.checked_add(delay).unwrap_or(Timestamp::MAX)
+}
+
+/// The time as Kubernetes stores it: without a fraction of a second.
+#[must_use]
+pub fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// The instant of tokio's time at which the wall clock will show `when`; now when that has passed.
@@ -75,7 +86,16 @@ pub fn instant_of(clock: &dyn Clock, when: Timestamp) -> Instant {
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+
     use super::*;
+
+    #[test]
+    fn time_arithmetic_saturates_and_stored_times_have_no_fraction() {
+        assert_eq!(later(Timestamp::MAX, Duration::from_secs(1)), Timestamp::MAX);
+        let fraction = Timestamp::from_millisecond(1999).unwrap();
+        assert_eq!(whole_second(fraction).as_millisecond(), 1000);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn wall_time_follows_tokio_time() {

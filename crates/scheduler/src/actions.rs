@@ -238,7 +238,7 @@ impl Actions {
         let mut condition =
             json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text});
         if known.reported_reason.is_none() {
-            condition["lastTransitionTime"] = json!(whole_seconds(self.clock.now()));
+            condition["lastTransitionTime"] = json!(Time(self.clock.now()));
         }
         let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
         // In this version only: it may have been bound meanwhile, and then it waits no longer.
@@ -343,9 +343,7 @@ fn with_placed(
     let same = known
         .map(|at| &conditions[at])
         .filter(|condition| condition.status == status);
-    let since = same.map_or(Time(whole_seconds(now)), |condition| {
-        condition.last_transition_time.clone()
-    });
+    let since = same.map_or(Time(now), |condition| condition.last_transition_time.clone());
     let fresh = Condition {
         type_: PLACED.to_owned(),
         status: status.to_owned(),
@@ -366,11 +364,6 @@ fn with_placed(
         status["placementScore"] = json!(score);
     }
     Some(status)
-}
-
-/// The API keeps whole seconds.
-fn whole_seconds(now: Timestamp) -> Timestamp {
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 fn pod_reference(pod: &Meta) -> ObjectReference {

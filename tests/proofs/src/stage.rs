@@ -21,21 +21,6 @@ use crate::audit::Audit;
 /// Virtual time in which everything that was caused has happened.
 pub const LONG: Duration = Duration::from_secs(240);
 
-#[derive(Debug)]
-struct SharedTime(TokioClock);
-
-impl coppice_apiserver::ports::Clock for SharedTime {
-    fn now(&self) -> jiff::Timestamp {
-        self.0.now()
-    }
-}
-
-impl coppice_cluster::clock::Clock for SharedTime {
-    fn now(&self) -> jiff::Timestamp {
-        self.0.now()
-    }
-}
-
 /// A control plane without an operator.
 pub struct Stage {
     server: ApiServer,
@@ -51,7 +36,7 @@ impl Stage {
     /// Starts a control plane with a few nodes.
     pub async fn start() -> Self {
         let clock = TokioClock::new("2026-01-01T00:00:00Z".parse().expect("a time"));
-        let server = ApiServer::builder().seed(1).clock(SharedTime(clock)).build();
+        let server = ApiServer::builder().seed(1).clock(move || clock.now()).build();
         let audit = Audit::default();
         let client = client_of(&server, &audit, "test", None);
         install(client.clone(), &InstallOptions::default(), |_| {})
@@ -60,7 +45,7 @@ impl Stage {
         let options = ClusterOptions::default()
             .nodes(NodeProfile::Small, 4)
             .heartbeats(None)
-            .clock(Arc::new(SharedTime(clock)));
+            .clock(Arc::new(clock));
         let of_cluster = client_of(&server, &audit, "cluster", None);
         let cluster = SimulatedCluster::start(of_cluster, options)
             .await

@@ -5,20 +5,20 @@
 //! by time.
 
 use super::fit::{Candidate, choose};
-use super::pod::{Amounts, Pod, PodObject, add, subtract};
-use crate::clock::{Clock, whole_second};
-use crate::engine::queue::Queue;
-use crate::engine::requests::{is_conflict, is_not_found, patch_as};
-use crate::engine::watch::{Change, Listing, changes};
-use crate::engine::{self, Action, Controller};
-use crate::kubelet::pod::PodKey;
-use crate::node_view::{Node, NodeObject};
-use futures::{FutureExt, StreamExt};
+use super::pod::{Amounts, Pod, Pods, add, subtract};
+use crate::controller::{Action, Controller, Shell, unless_changed, writer};
+use crate::node_view::{Node, Nodes};
+use crate::view::{Reduced, resource};
+use coppice_runtime::cache::reflect::{self, reflect};
+use coppice_runtime::cache::{Cache, Change, ObjectKey};
+use coppice_runtime::clock::{SharedClock, whole_second};
+use coppice_runtime::queue::{Priority, Queue};
+use coppice_runtime::write::{Patch, Precondition, Writer};
+use futures::FutureExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Binding, ObjectReference};
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod as ApiPod};
 use kube::Client;
-use kube::api::{Api, ObjectMeta, Patch, PostParams};
-use kube::runtime::watcher;
+use kube::api::ObjectMeta;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,44 +27,60 @@ use tokio_util::sync::CancellationToken;
 const MANAGER: &str = "coppice-default-scheduler";
 
 /// Binds pods until told to stop.
-pub(crate) async fn run(client: Client, concurrency: usize, clock: Arc<dyn Clock>, stop: CancellationToken) {
-    let config = watcher::Config::default;
-    let nodes = changes(Api::<NodeObject>::all(client.clone()), config(), Node::from_object).map(Observed::Node);
-    let pods = changes(Api::<PodObject>::all(client.clone()), config(), Pod::from)
-        .map(|change| Observed::Pod(Box::new(change)));
+pub(crate) fn run(
+    client: Client,
+    nodes: &Nodes,
+    concurrency: usize,
+    clock: &SharedClock,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let pods: Pods = Cache::default().kind(resource::<ApiPod>(), Reduced::new(Pod::from_object));
     let scheduler = Scheduler {
-        client,
+        requests: Requests {
+            writer: writer(client.clone(), MANAGER, concurrency),
+            pods: pods.clone(),
+        },
+        watched_nodes: nodes.clone(),
         nodes: BTreeMap::new(),
-        node_listing: Listing::default(),
         pods: BTreeMap::new(),
-        pod_listing: Listing::default(),
+        knows_all: false,
         homeless: BTreeMap::new(),
         unplaced: BTreeSet::new(),
     };
-    let events = futures::stream::select(nodes, pods).boxed();
-    engine::run(scheduler, events, clock, concurrency, stop).await;
-}
-
-enum Observed {
-    Node(Change<Node>),
-    Pod(Box<Change<Pod>>),
+    let shell = Shell::new(scheduler, concurrency, clock);
+    shell.follow(nodes, Scheduler::node_changed);
+    shell.follow(&pods, Scheduler::pod_changed);
+    let watch = reflect(client, pods.clone(), reflect::Options::default(), stop.clone());
+    let (nodes, known) = (nodes.clone(), Arc::clone(&shell));
+    let all_known = async move {
+        tokio::join!(nodes.wait_synced(), pods.wait_synced());
+        known.with(|scheduler, _, queue| {
+            scheduler.knows_all = true;
+            scheduler.try_all(queue);
+        });
+    };
+    let watches = async move {
+        tokio::join!(watch, all_known);
+    };
+    shell.run(watches, stop)
 }
 
 struct Entry {
-    pod: Pod,
+    pod: Arc<Pod>,
     /// The node on which it takes room: where it is bound, or where it is about to be.
-    placed: Option<String>,
+    placed: Option<Arc<str>>,
 }
 
 struct Scheduler {
-    client: Client,
-    nodes: BTreeMap<String, Candidate>,
-    node_listing: Listing<String>,
-    pods: BTreeMap<PodKey, Entry>,
-    pod_listing: Listing<PodKey>,
+    requests: Requests,
+    watched_nodes: Nodes,
+    nodes: BTreeMap<Arc<str>, Candidate>,
+    pods: BTreeMap<ObjectKey, Entry>,
+    /// Whether all nodes and pods have been listed once.
+    knows_all: bool,
     /// Room taken on nodes that are not known yet.
-    homeless: BTreeMap<String, Amounts>,
-    unplaced: BTreeSet<PodKey>,
+    homeless: BTreeMap<Arc<str>, Amounts>,
+    unplaced: BTreeSet<ObjectKey>,
 }
 
 enum Outcome {
@@ -75,10 +91,10 @@ enum Outcome {
 }
 
 impl Scheduler {
-    fn take(&mut self, node: &str, amounts: &Amounts) {
+    fn take(&mut self, node: &Arc<str>, amounts: &Amounts) {
         match self.nodes.get_mut(node) {
             Some(candidate) => add(&mut candidate.taken, amounts),
-            None => add(self.homeless.entry(node.to_owned()).or_default(), amounts),
+            None => add(self.homeless.entry(node.clone()).or_default(), amounts),
         }
     }
 
@@ -93,14 +109,25 @@ impl Scheduler {
         }
     }
 
-    fn try_all(&self, queue: &mut Queue<PodKey>) {
+    fn try_all(&self, queue: &Queue<ObjectKey>) {
         for key in &self.unplaced {
-            queue.mark(key.clone());
+            queue.mark(key.clone(), Priority::High);
         }
     }
 
-    fn node_applied(&mut self, node: Node, queue: &mut Queue<PodKey>) {
-        let name = node.name.clone();
+    fn node_changed(&mut self, change: &Change<Node>, _now: Timestamp, queue: &Queue<ObjectKey>) {
+        match self.watched_nodes.latest(&change.key) {
+            Some(node) => self.node_applied(node, queue),
+            None => {
+                if let Some(candidate) = self.nodes.remove(&change.key.name) {
+                    self.homeless.insert(change.key.name.clone(), candidate.taken);
+                }
+            }
+        }
+    }
+
+    fn node_applied(&mut self, node: Arc<Node>, queue: &Queue<ObjectKey>) {
+        let name = node.meta.key.name.clone();
         let (same, taken) = match self.nodes.remove(&name) {
             Some(old) => {
                 let same = old.node.labels == node.labels
@@ -117,21 +144,23 @@ impl Scheduler {
         }
     }
 
-    fn node_gone(&mut self, name: &str) {
-        if let Some(candidate) = self.nodes.remove(name) {
-            self.homeless.insert(name.to_owned(), candidate.taken);
+    fn pod_changed(&mut self, change: &Change<Pod>, _now: Timestamp, queue: &Queue<ObjectKey>) {
+        match self.requests.pods.latest(&change.key) {
+            Some(pod) => self.pod_applied(pod, queue),
+            None => {
+                if self.forget(&change.key) {
+                    self.try_all(queue);
+                }
+            }
         }
     }
 
-    fn pod_applied(&mut self, pod: Pod, queue: &mut Queue<PodKey>) {
-        let key = pod.key.clone();
+    fn pod_applied(&mut self, pod: Arc<Pod>, queue: &Queue<ObjectKey>) {
+        let key = pod.meta.key.clone();
         let known = self.pods.get(&key);
-        if known.is_some_and(|known| known.pod.uid == pod.uid && pod.version <= known.pod.version) {
-            return;
-        }
         // A binding on its way keeps its room until the pod itself tells where it is.
         let pending = known
-            .filter(|known| known.pod.uid == pod.uid)
+            .filter(|known| known.pod.meta.uid == pod.meta.uid)
             .and_then(|known| known.placed.clone());
         let placed = if pod.terminal {
             None
@@ -144,7 +173,7 @@ impl Scheduler {
         }
         if pod.wants_node && placed.is_none() {
             self.unplaced.insert(key.clone());
-            queue.mark(key.clone());
+            queue.mark(key.clone(), Priority::High);
         }
         if freed && placed.is_none() {
             self.try_all(queue);
@@ -153,7 +182,7 @@ impl Scheduler {
     }
 
     /// Forgets a pod; returns whether it took room.
-    fn forget(&mut self, key: &PodKey) -> bool {
+    fn forget(&mut self, key: &ObjectKey) -> bool {
         self.unplaced.remove(key);
         let Some(entry) = self.pods.remove(key) else {
             return false;
@@ -165,7 +194,7 @@ impl Scheduler {
     }
 
     /// Takes back the room of a binding that did not come about.
-    fn give_back(&mut self, key: &PodKey) {
+    fn give_back(&mut self, key: &ObjectKey) {
         let Some(entry) = self.pods.get_mut(key).filter(|entry| entry.pod.node.is_none()) else {
             return;
         };
@@ -175,72 +204,29 @@ impl Scheduler {
             self.unplaced.insert(key.clone());
         }
     }
-
-    fn pod_gone(&mut self, key: &PodKey, queue: &mut Queue<PodKey>) {
-        queue.forget(key);
-        if self.forget(key) {
-            self.try_all(queue);
-        }
-    }
 }
 
 impl Controller for Scheduler {
-    type Key = PodKey;
-    type Event = Observed;
+    type Key = ObjectKey;
     type Outcome = Outcome;
     const NAME: &'static str = "default scheduler";
 
-    fn observe(&mut self, event: Observed, _now: Timestamp, queue: &mut Queue<PodKey>) {
-        match event {
-            Observed::Node(Change::ListStarted) => self.node_listing.start(),
-            Observed::Node(Change::Applied(node)) => {
-                self.node_listing.saw(&node.name);
-                self.node_applied(node, queue);
-            }
-            Observed::Node(Change::Deleted(node)) => self.node_gone(&node.name),
-            Observed::Node(Change::ListDone) => {
-                for name in self.node_listing.finish(self.nodes.keys()) {
-                    self.node_gone(&name);
-                }
-                self.try_all(queue);
-            }
-            Observed::Pod(change) => match *change {
-                Change::ListStarted => self.pod_listing.start(),
-                Change::Applied(pod) => {
-                    self.pod_listing.saw(&pod.key);
-                    self.pod_applied(pod, queue);
-                }
-                Change::Deleted(pod) => {
-                    if self.pods.get(&pod.key).is_some_and(|known| known.pod.uid == pod.uid) {
-                        self.pod_gone(&pod.key, queue);
-                    }
-                }
-                Change::ListDone => {
-                    for key in self.pod_listing.finish(self.pods.keys()) {
-                        self.pod_gone(&key, queue);
-                    }
-                    self.try_all(queue);
-                }
-            },
-        }
-    }
-
-    fn begin(&mut self, key: &PodKey, now: Timestamp, _queue: &mut Queue<PodKey>) -> Option<Action<Outcome>> {
-        if !self.node_listing.is_complete() || !self.pod_listing.is_complete() {
+    fn begin(&mut self, key: &ObjectKey, now: Timestamp, _queue: &Queue<ObjectKey>) -> Option<Action<Outcome>> {
+        if !self.knows_all {
             return None;
         }
         let entry = self
             .pods
             .get(key)
             .filter(|entry| entry.pod.wants_node && entry.placed.is_none())?;
-        match choose(&entry.pod, self.nodes.values()).map(ToOwned::to_owned) {
+        match choose(&entry.pod, self.nodes.values()).map(Arc::from) {
             Ok(node) => {
                 let requests = entry.pod.requests.clone();
                 self.take(&node, &requests);
                 self.unplaced.remove(key);
                 let entry = self.pods.get_mut(key)?;
                 entry.placed = Some(node.clone());
-                Some(bind(self.client.clone(), &entry.pod, node))
+                Some(self.requests.bind(Arc::clone(&entry.pod), &node))
             }
             Err(message) => {
                 let reported = entry.pod.scheduled.as_ref().is_some_and(|condition| {
@@ -251,77 +237,72 @@ impl Controller for Scheduler {
                 if reported {
                     return None;
                 }
-                Some(report(self.client.clone(), &entry.pod, message, now))
+                Some(self.requests.report(Arc::clone(&entry.pod), &message, now))
             }
         }
     }
 
-    fn finish(&mut self, key: &PodKey, outcome: Outcome, _now: Timestamp, _queue: &mut Queue<PodKey>) {
+    fn finish(&mut self, key: &ObjectKey, outcome: Outcome, _now: Timestamp, _queue: &Queue<ObjectKey>) {
         if matches!(outcome, Outcome::Refused) {
             self.give_back(key);
         }
     }
 
-    fn failed(&mut self, key: &PodKey) {
+    fn failed(&mut self, key: &ObjectKey) {
         self.give_back(key);
     }
 }
 
-fn bind(client: Client, pod: &Pod, node: String) -> Action<Outcome> {
-    let (key, uid) = (pod.key.clone(), pod.uid.clone());
-    async move {
-        let pods: Api<PodObject> = Api::namespaced(client, &key.namespace);
+/// What requests are made with.
+struct Requests {
+    writer: Writer,
+    pods: Pods,
+}
+
+impl Requests {
+    fn bind(&self, pod: Arc<Pod>, node: &str) -> Action<Outcome> {
+        let (writer, pods) = (self.writer.clone(), self.pods.clone());
         let binding = Binding {
             metadata: ObjectMeta {
-                name: Some(key.name.clone()),
-                namespace: Some(key.namespace.clone()),
-                uid: Some(uid),
+                name: Some(pod.meta.key.name.to_string()),
+                namespace: Some(pod.meta.key.namespace.to_string()),
+                uid: Some(pod.meta.uid.to_string()),
                 ..ObjectMeta::default()
             },
             target: ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some("Node".to_owned()),
-                name: Some(node),
+                name: Some(node.to_owned()),
                 ..ObjectReference::default()
             },
         };
-        let answer: Result<serde_json::Value, kube::Error> = pods
-            .create_subresource("binding", &key.name, &PostParams::default(), &binding)
-            .await;
-        match answer {
-            Ok(_) => Ok(Outcome::Bound),
-            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(Outcome::Refused),
-            Err(error) => Err(error),
+        async move {
+            let answer = writer.post_subresource(&pods, &pod.meta.key, "binding", &binding);
+            match unless_changed(answer.await)? {
+                Some(_) => Ok(Outcome::Bound),
+                None => Ok(Outcome::Refused),
+            }
         }
+        .boxed()
     }
-    .boxed()
-}
 
-fn report(client: Client, pod: &Pod, message: String, now: Timestamp) -> Action<Outcome> {
-    let (key, uid) = (pod.key.clone(), pod.uid.clone());
-    let since = pod
-        .scheduled
-        .as_ref()
-        .filter(|condition| condition.status == "False")
-        .and_then(|condition| condition.last_transition_time)
-        .unwrap_or(whole_second(now));
-    async move {
-        let pods: Api<PodObject> = Api::namespaced(client, &key.namespace);
-        let patch = json!({
-            "metadata": {"uid": uid},
-            "status": {"conditions": [{
-                "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
-                "lastTransitionTime": since,
-            }]},
-        });
-        match pods
-            .patch_status(&key.name, &patch_as(MANAGER), &Patch::Strategic(&patch))
-            .await
-        {
-            Ok(_) => Ok(Outcome::Reported),
-            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(Outcome::Reported),
-            Err(error) => Err(error),
+    fn report(&self, pod: Arc<Pod>, message: &str, now: Timestamp) -> Action<Outcome> {
+        let (writer, pods) = (self.writer.clone(), self.pods.clone());
+        let since = pod
+            .scheduled
+            .as_ref()
+            .filter(|condition| condition.status == "False")
+            .and_then(|condition| condition.last_transition_time)
+            .unwrap_or(whole_second(now));
+        let patch = Patch::Strategic(json!({"status": {"conditions": [{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+            "lastTransitionTime": since,
+        }]}}));
+        async move {
+            let known = Precondition::uid(&pod.meta);
+            unless_changed(writer.patch_status(&pods, &pod.meta.key, &known, patch).await)?;
+            Ok(Outcome::Reported)
         }
+        .boxed()
     }
-    .boxed()
 }

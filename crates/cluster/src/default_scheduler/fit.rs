@@ -6,17 +6,18 @@ use super::pod::{Amounts, NodeSelector, Pod, Requirement, Term, amounts};
 use crate::node_view::Node;
 use crate::tolerations::{Taint, Toleration};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A node with the room that is taken on it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidate {
-    pub(crate) node: Node,
+    pub(crate) node: Arc<Node>,
     pub(crate) capacity: Amounts,
     pub(crate) taken: Amounts,
 }
 
 impl Candidate {
-    pub(crate) fn new(node: Node, taken: Amounts) -> Self {
+    pub(crate) fn new(node: Arc<Node>, taken: Amounts) -> Self {
         Self {
             capacity: amounts(&node.allocatable),
             node,
@@ -33,7 +34,7 @@ pub(crate) fn choose<'a>(pod: &Pod, candidates: impl Iterator<Item = &'a Candida
         count += 1;
         let problems = problems(pod, candidate);
         if problems.is_empty() {
-            return Ok(&candidate.node.name);
+            return Ok(candidate.node.name());
         }
         for problem in problems {
             *reasons.entry(problem).or_insert(0) += 1;
@@ -104,7 +105,7 @@ fn term_matches(term: &Term, node: &Node) -> bool {
     if term.match_expressions.is_empty() && term.match_fields.is_empty() {
         return false;
     }
-    let field = |key: &str| (key == "metadata.name").then_some(node.name.as_str());
+    let field = |key: &str| (key == "metadata.name").then_some(node.name());
     term.match_expressions
         .iter()
         .all(|requirement| holds(requirement, node.labels.get(&requirement.key).map(String::as_str)))
@@ -136,11 +137,15 @@ fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
 mod tests {
     use super::super::pod::tests::pod;
     use super::*;
+    use coppice_runtime::cache::{Meta, ObjectKey};
     use serde_json::json;
 
     fn candidate(name: &str, allocatable: &[(&str, &str)], taken: &[(&str, i128)]) -> Candidate {
         let node = Node {
-            name: name.to_owned(),
+            meta: Meta {
+                key: ObjectKey::new("", name),
+                ..Meta::default()
+            },
             labels: [
                 ("rack".to_owned(), name.to_owned()),
                 ("size".to_owned(), "7".to_owned()),
@@ -153,7 +158,7 @@ mod tests {
             ..Node::default()
         };
         Candidate::new(
-            node,
+            Arc::new(node),
             taken.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
         )
     }
@@ -182,7 +187,7 @@ mod tests {
     #[test]
     fn reasons_are_counted() {
         let mut cordoned = candidate("c", ROOM, &[]);
-        cordoned.node.unschedulable = true;
+        Arc::make_mut(&mut cordoned.node).unschedulable = true;
         let nodes = [
             candidate("a", ROOM, &[("nvidia.com/gpu", 1000)]),
             candidate("b", &[("pods", "0")], &[]),
@@ -201,7 +206,7 @@ mod tests {
     #[test]
     fn taints_repel_unless_tolerated() {
         let mut tainted = candidate("a", ROOM, &[]);
-        tainted.node.taints = vec![Taint {
+        Arc::make_mut(&mut tainted.node).taints = vec![Taint {
             key: "gpu".to_owned(),
             effect: "NoSchedule".to_owned(),
             ..Taint::default()

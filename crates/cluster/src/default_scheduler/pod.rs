@@ -4,29 +4,31 @@
 //! initialisation, whichever is more.
 
 use super::quantity::milli;
-use crate::engine::requests::version_number;
-use crate::kubelet::pod::{PodKey, RestartPolicy};
+use crate::kubelet::pod::RestartPolicy;
 use crate::kubelet::status::{Condition, PodStatus};
 use crate::tolerations::Toleration;
-use k8s_openapi::api::core::v1::Pod as ApiPod;
-use kube::api::ObjectMeta;
-use serde::{Deserialize, Serialize};
+use crate::view::{Metadata, Reduced};
+use coppice_runtime::cache::{Interner, Kind, Meta};
+use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// All pods of the cluster.
+pub(crate) type Pods = Kind<Reduced<PodObject, Pod>>;
 
 /// Amounts of resources in thousandths.
 pub(crate) type Amounts = BTreeMap<String, i128>;
 
 /// The wire form: what is decoded of a `Pod`.
-#[derive(Clone, Debug, Serialize, Deserialize, kube::Resource)]
-#[resource(inherit = ApiPod)]
+#[derive(Deserialize)]
 pub(crate) struct PodObject {
-    metadata: ObjectMeta,
+    metadata: Metadata,
     spec: SpecObject,
     #[serde(default)]
     status: PodStatus,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SpecObject {
     node_name: Option<String>,
@@ -40,40 +42,40 @@ struct SpecObject {
     tolerations: Vec<Toleration>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ContainerObject {
     resources: Resources,
     restart_policy: Option<RestartPolicy>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Resources {
     requests: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Affinity {
     node_affinity: NodeAffinity,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct NodeAffinity {
     required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
 }
 
 /// Terms of which one must match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct NodeSelector {
     pub(crate) node_selector_terms: Vec<Term>,
 }
 
 /// Requirements that must all hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Term {
     pub(crate) match_expressions: Vec<Requirement>,
@@ -81,7 +83,7 @@ pub(crate) struct Term {
 }
 
 /// One requirement on a label or field.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Requirement {
     pub(crate) key: String,
@@ -92,10 +94,8 @@ pub(crate) struct Requirement {
 /// A pod to be scheduled, or one that takes room on a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Pod {
-    pub(crate) key: PodKey,
-    pub(crate) uid: String,
-    pub(crate) version: u64,
-    pub(crate) node: Option<String>,
+    pub(crate) meta: Meta,
+    pub(crate) node: Option<Arc<str>>,
     /// Wants this scheduler, is not gated and not on its way out.
     pub(crate) wants_node: bool,
     pub(crate) requests: Amounts,
@@ -106,25 +106,23 @@ pub(crate) struct Pod {
     pub(crate) scheduled: Option<Condition>,
 }
 
-impl From<PodObject> for Pod {
-    fn from(object: PodObject) -> Self {
+impl Pod {
+    pub(crate) fn from_object(meta: &Meta, object: PodObject, names: &Interner) -> Self {
         let PodObject { metadata, spec, status } = object;
-        let node = spec.node_name.clone().filter(|name| !name.is_empty());
+        let node = spec.node_name.as_deref().filter(|name| !name.is_empty());
         let ours = spec
             .scheduler_name
             .as_deref()
             .is_none_or(|name| name == "default-scheduler");
         let terminal = status.is_terminal();
         Self {
-            key: PodKey::of(&metadata),
-            version: version_number(metadata.resource_version.as_deref()),
-            uid: metadata.uid.unwrap_or_default(),
+            meta: meta.clone(),
             wants_node: node.is_none()
                 && ours
                 && spec.scheduling_gates.is_empty()
-                && metadata.deletion_timestamp.is_none()
+                && !metadata.is_deleting()
                 && !terminal,
-            node,
+            node: node.map(|name| names.intern(name)),
             requests: effective_requests(&spec),
             node_selector: spec.node_selector,
             affinity: spec
@@ -197,6 +195,7 @@ fn raise(total: &mut Amounts, floor: &Amounts) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::view::tests::view;
     use serde_json::{Value, json};
 
     /// A pod with the given spec.
@@ -209,7 +208,7 @@ pub(crate) mod tests {
             "metadata": {"namespace": "default", "name": name, "uid": name, "resourceVersion": "1"},
             "spec": spec,
         });
-        Pod::from(serde_json::from_value::<PodObject>(object).unwrap())
+        view(&Reduced::new(Pod::from_object), object)
     }
 
     fn container(cpu: &str) -> Value {

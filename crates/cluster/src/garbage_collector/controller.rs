@@ -4,22 +4,27 @@
 //! object that has changed meanwhile is decided again when its change arrives.
 
 use super::decide::{Decision, Knowledge, Propagation, decide};
-use super::graph::{Graph, ORPHAN, Object, Owner};
-use crate::clock::{Clock, later};
-use crate::engine::queue::Queue;
-use crate::engine::requests::{Deletion, delete, is_conflict, is_not_found, patch_as};
-use crate::engine::watch::{Change, Listing};
-use crate::engine::{self, Action, Controller};
-use crate::kinds::{self, AnyMeta, Kind, KindChange, KindId};
+use super::graph::{Graph, ORPHAN, Object, Objects, Owner};
+use crate::controller::{Action, Controller, Shell, unless_changed, writer};
+use crate::kinds::{AnyMeta, Defined, Kind, KindId, definitions, discover};
+use coppice_runtime::backoff::Backoff;
+use coppice_runtime::cache::reflect::{self, reflect};
+use coppice_runtime::cache::{Cache, Change, Meta};
+use coppice_runtime::clock::{SharedClock, later};
+use coppice_runtime::queue::{Priority, Queue};
+use coppice_runtime::write::{DeleteOptions, WriteError, Writer};
 use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
-use kube::api::{Api, Patch, PropagationPolicy};
+use kube::api::{Api, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 const MANAGER: &str = "coppice-garbage-collector";
@@ -29,36 +34,136 @@ const REMEMBERED_ABSENCES: usize = 10_000;
 const UNSEEN_OWNER_RECHECK: Duration = Duration::from_secs(10);
 
 /// Collects garbage until told to stop.
-pub(crate) async fn run(client: Client, concurrency: usize, clock: Arc<dyn Clock>, stop: CancellationToken) {
-    let events = kinds::all_objects(client.clone(), Object::from_metadata);
+pub(crate) fn run(
+    client: Client,
+    concurrency: usize,
+    clock: &SharedClock,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let (watches, new_watches) = mpsc::unbounded_channel();
     let collector = Collector {
-        client,
+        writer: writer(client.clone(), MANAGER, concurrency),
+        client: client.clone(),
+        watches,
         kinds: BTreeMap::new(),
-        listings: BTreeMap::new(),
         graph: Graph::default(),
         knowledge: Knowledge::default(),
         absent_order: VecDeque::new(),
     };
-    engine::run(collector, events, clock, concurrency, stop).await;
+    let shell = Shell::new(collector, concurrency, clock);
+    let watches = watch_all(Arc::clone(&shell), client, new_watches, stop.clone());
+    shell.run(watches, stop)
+}
+
+type Watch = BoxFuture<'static, ()>;
+
+/// Watches the objects of all kinds, which come from discovery at first and from definitions later.
+async fn watch_all(
+    shell: Arc<Shell<Collector>>,
+    client: Client,
+    mut new_watches: mpsc::UnboundedReceiver<Watch>,
+    stop: CancellationToken,
+) {
+    let kinds = Backoff::default().until_ok("discovery", || discover(&client)).await;
+    for kind in kinds.into_values() {
+        watch_kind(&shell, kind);
+    }
+    let definitions = definitions();
+    let weak = Arc::downgrade(&shell);
+    definitions.on_change(move |change| {
+        if let Some(shell) = weak.upgrade() {
+            definition_changed(&shell, change);
+        }
+    });
+    let mut watches = FuturesUnordered::new();
+    watches.push(reflect(client, definitions, reflect::Options::default(), stop).boxed());
+    loop {
+        tokio::select! {
+            biased;
+            Some(watch) = new_watches.recv() => watches.push(watch),
+            Some(()) = watches.next() => {}
+        }
+    }
+}
+
+fn definition_changed(shell: &Arc<Shell<Collector>>, change: &Change<Defined>) {
+    match (change.new.as_deref(), change.old.as_deref()) {
+        (Some((_, Some(kind))), _) => watch_kind(shell, kind.clone()),
+        (None, Some((id, _))) => shell.with(|collector, _, queue| collector.kind_vanished(id, queue)),
+        _ => {}
+    }
+}
+
+/// Begins to watch the objects of a kind, unless they are watched already.
+fn watch_kind(shell: &Arc<Shell<Collector>>, kind: Kind) {
+    let id = kind.id();
+    let is_watched = shell.with(|collector, _, _| collector.kinds.contains_key(&id));
+    if is_watched || !kind.has_owners() {
+        return;
+    }
+    let objects = Cache::default().kind(kind.resource.clone(), Object::projection(&id));
+    let followed = id.clone();
+    shell.follow(&objects, move |collector, change, _, queue| {
+        collector.object_changed(&followed, change, queue);
+    });
+    let end = CancellationToken::new();
+    let (listed, listed_shell) = (objects.clone(), Arc::clone(shell));
+    let when_listed = async move {
+        listed.wait_synced().await;
+        listed_shell.with(|collector, _, queue| collector.kind_listed(&id, queue));
+    };
+    shell.with(|collector, _, queue| {
+        let client = collector.client.clone();
+        let watch = reflect(client, objects.clone(), reflect::Options::default(), end.clone());
+        let until_end = end.clone();
+        let watch = async move {
+            until_end
+                .run_until_cancelled(async { tokio::join!(watch, when_listed) })
+                .await;
+        };
+        collector.kind_appeared(
+            Watched {
+                kind,
+                objects,
+                is_listed: false,
+                end,
+            },
+            watch.boxed(),
+            queue,
+        );
+    });
+}
+
+/// A kind and its objects.
+struct Watched {
+    kind: Kind,
+    objects: Objects,
+    is_listed: bool,
+    /// Ends the watch.
+    end: CancellationToken,
 }
 
 struct Collector {
     client: Client,
-    kinds: BTreeMap<KindId, Kind>,
-    listings: BTreeMap<KindId, Listing<String>>,
+    writer: Writer,
+    /// Where the watches of new kinds go.
+    watches: mpsc::UnboundedSender<Watch>,
+    kinds: BTreeMap<KindId, Watched>,
     graph: Graph,
     knowledge: Knowledge,
-    absent_order: VecDeque<(String, String)>,
+    absent_order: VecDeque<(Arc<str>, Arc<str>)>,
 }
 
 enum Outcome {
     Done,
     /// What was found out about owners: UID, namespace, and whether it exists.
-    Verified(Vec<(String, String, bool)>),
+    Verified(Vec<(Arc<str>, Arc<str>, bool)>),
 }
 
+type Uids = Queue<Arc<str>>;
+
 impl Collector {
-    fn remember_absent(&mut self, uid: String, namespace: String) {
+    fn remember_absent(&mut self, uid: Arc<str>, namespace: Arc<str>) {
         if self.knowledge.absent.insert((uid.clone(), namespace.clone())) {
             self.absent_order.push_back((uid, namespace));
         }
@@ -69,105 +174,107 @@ impl Collector {
         }
     }
 
-    fn remove(&mut self, uid: &String, queue: &mut Queue<String>) {
-        queue.forget(uid);
-        for concerned in self.graph.remove(uid) {
-            queue.mark(concerned);
+    fn kind_appeared(&mut self, watched: Watched, watch: Watch, queue: &Uids) {
+        let id = watched.kind.id();
+        self.knowledge.kinds.insert(id.clone(), watched.kind.namespaced);
+        self.kinds.insert(id, watched);
+        self.note_completeness(queue);
+        // Fails only when the collector is being stopped.
+        let _ = self.watches.send(watch);
+    }
+
+    fn kind_vanished(&mut self, id: &KindId, queue: &Uids) {
+        let Some(watched) = self.kinds.remove(id) else { return };
+        watched.end.cancel();
+        self.knowledge.kinds.remove(id);
+        for uid in self.graph.of_kind(id) {
+            mark_all(self.graph.remove(&uid), queue);
+        }
+        self.note_completeness(queue);
+    }
+
+    fn kind_listed(&mut self, id: &KindId, queue: &Uids) {
+        if let Some(watched) = self.kinds.get_mut(id) {
+            watched.is_listed = true;
+            self.note_completeness(queue);
         }
     }
 
-    fn observe_objects(&mut self, id: &KindId, change: Change<Object>, queue: &mut Queue<String>) {
+    fn object_changed(&mut self, id: &KindId, change: &Change<Object>, queue: &Uids) {
         // A change may still be on its way when its kind has vanished.
-        let Some(listing) = self.listings.get_mut(id) else {
-            return;
-        };
-        match change {
-            Change::ListStarted => listing.start(),
-            Change::Applied(object) => {
-                listing.saw(&object.uid);
-                for concerned in self.graph.apply(object) {
-                    queue.mark(concerned);
-                }
-            }
-            Change::Deleted(object) => self.remove(&object.uid, queue),
-            Change::ListDone => {
-                for uid in listing.finish(self.graph.of_kind(id)) {
-                    self.remove(&uid, queue);
-                }
-                self.note_completeness(queue);
-            }
+        let Some(watched) = self.kinds.get(id) else { return };
+        let latest = watched.objects.latest(&change.key);
+        let replaced = |object: &&Arc<Object>| latest.as_ref().is_none_or(|latest| latest.uid() != object.uid());
+        for gone in change.old.iter().chain(&change.new).filter(replaced) {
+            mark_all(self.graph.remove(gone.uid()), queue);
+        }
+        if let Some(object) = latest {
+            mark_all(self.graph.apply(object), queue);
         }
     }
 
-    fn note_completeness(&mut self, queue: &mut Queue<String>) {
-        let complete = self.listings.values().all(Listing::is_complete);
+    fn note_completeness(&mut self, queue: &Uids) {
+        let complete = self.kinds.values().all(|watched| watched.is_listed);
         if complete && !self.knowledge.complete {
-            for uid in self.graph.deleting() {
-                queue.mark(uid.clone());
-            }
+            mark_all(self.graph.deleting().cloned(), queue);
         }
         self.knowledge.complete = complete;
     }
 
     fn target(&self, object: &Object) -> Option<Target> {
-        let kind = self.kinds.get(&object.kind)?;
+        let kind = &self.kinds.get(&object.kind)?.kind;
         Some(Target {
-            api: kind.api(&self.client, &object.namespace),
-            name: object.name.clone(),
-            uid: object.uid.clone(),
+            api: kind.api(&self.client, &object.meta.key.namespace),
+            meta: object.meta.clone(),
         })
+    }
+
+    fn collect(&self, object: &Object, propagation: Propagation) -> Option<Action<Outcome>> {
+        let watched = self.kinds.get(&object.kind).filter(|watched| watched.kind.deletable)?;
+        let (writer, objects, meta) = (self.writer.clone(), watched.objects.clone(), object.meta.clone());
+        let options = DeleteOptions {
+            only_known_version: true,
+            propagation: Some(match propagation {
+                Propagation::Background => PropagationPolicy::Background,
+                Propagation::Foreground => PropagationPolicy::Foreground,
+                Propagation::Orphan => PropagationPolicy::Orphan,
+            }),
+            ..DeleteOptions::default()
+        };
+        // If it has changed since the decision, the change will be decided on.
+        Some(done(async move {
+            unless_changed(writer.delete(&objects, &meta, options).await).map(drop)
+        }))
+    }
+}
+
+fn mark_all(uids: impl IntoIterator<Item = Arc<str>>, queue: &Uids) {
+    for uid in uids {
+        queue.mark(uid, Priority::High);
     }
 }
 
 impl Controller for Collector {
-    type Key = String;
-    type Event = KindChange<Object>;
+    type Key = Arc<str>;
     type Outcome = Outcome;
     const NAME: &'static str = "garbage collector";
 
-    fn observe(&mut self, event: KindChange<Object>, _now: Timestamp, queue: &mut Queue<String>) {
-        match event {
-            KindChange::Appeared(kind) => {
-                let id = kind.id();
-                self.knowledge.kinds.insert(id.clone(), kind.namespaced);
-                self.listings.insert(id.clone(), Listing::default());
-                self.kinds.insert(id, kind);
-                self.note_completeness(queue);
-            }
-            KindChange::Vanished(id) => {
-                let gone: Vec<String> = self.graph.of_kind(&id).cloned().collect();
-                for uid in gone {
-                    self.remove(&uid, queue);
-                }
-                self.knowledge.kinds.remove(&id);
-                self.listings.remove(&id);
-                self.kinds.remove(&id);
-                self.note_completeness(queue);
-            }
-            KindChange::Objects(id, change) => self.observe_objects(&id, change, queue),
-        }
-    }
-
-    fn begin(&mut self, uid: &String, _now: Timestamp, _queue: &mut Queue<String>) -> Option<Action<Outcome>> {
+    fn begin(&mut self, uid: &Arc<str>, _now: Timestamp, _queue: &Uids) -> Option<Action<Outcome>> {
         let object = self.graph.get(uid)?;
         match decide(object, &self.graph, &self.knowledge) {
             Decision::Nothing => None,
             Decision::Verify(owners) => {
                 let questions = owners.into_iter().filter_map(|owner| {
-                    let kind = self.kinds.get(&owner.kind)?;
-                    let namespace = if kind.namespaced {
-                        object.namespace.clone()
-                    } else {
-                        String::new()
+                    let kind = &self.kinds.get(&owner.kind)?.kind;
+                    let namespace: Arc<str> = match kind.namespaced {
+                        true => object.meta.key.namespace.clone(),
+                        false => "".into(),
                     };
                     Some((kind.api(&self.client, &namespace), owner, namespace))
                 });
                 Some(verify(questions.collect()))
             }
-            Decision::Delete(propagation) => {
-                let target = self.target(object).filter(|_| self.kinds[&object.kind].deletable)?;
-                Some(collect(target, object.resource_version.clone(), propagation))
-            }
+            Decision::Delete(propagation) => self.collect(object, propagation),
             Decision::DropOwners(owners) => {
                 let target = self.target(object)?;
                 Some(done(async move { target.drop_owners(&owners).await }))
@@ -188,7 +295,7 @@ impl Controller for Collector {
                     .filter_map(|dependent| self.target(dependent))
                     .collect();
                 Some(done(async move {
-                    let reference = BTreeSet::from([owner.uid.clone()]);
+                    let reference = BTreeSet::from([owner.meta.uid.clone()]);
                     for dependent in dependents {
                         dependent.drop_owners(&reference).await?;
                     }
@@ -198,29 +305,29 @@ impl Controller for Collector {
         }
     }
 
-    fn finish(&mut self, uid: &String, outcome: Outcome, now: Timestamp, queue: &mut Queue<String>) {
+    fn finish(&mut self, uid: &Arc<str>, outcome: Outcome, now: Timestamp, queue: &Uids) {
         let Outcome::Verified(findings) = outcome else { return };
         let mut absent = false;
         for (owner, namespace, exists) in findings {
             if exists {
-                queue.wake_at(uid.clone(), later(now, UNSEEN_OWNER_RECHECK));
+                queue.mark_at(uid.clone(), later(now, UNSEEN_OWNER_RECHECK));
             } else {
                 absent = true;
                 self.remember_absent(owner, namespace);
             }
         }
         if absent {
-            queue.mark(uid.clone());
+            queue.mark(uid.clone(), Priority::High);
         }
     }
 }
 
-fn verify(questions: Vec<(Api<AnyMeta>, Owner, String)>) -> Action<Outcome> {
+fn verify(questions: Vec<(Api<AnyMeta>, Owner, Arc<str>)>) -> Action<Outcome> {
     async move {
         let mut findings = Vec::new();
         for (api, owner, namespace) in questions {
             let found = api.get_opt(&owner.name).await?;
-            let exists = found.is_some_and(|found| found.metadata.uid.as_deref() == Some(owner.uid.as_str()));
+            let exists = found.is_some_and(|found| found.metadata.uid.as_deref() == Some(&*owner.uid));
             findings.push((owner.uid, namespace, exists));
         }
         Ok(Outcome::Verified(findings))
@@ -228,49 +335,30 @@ fn verify(questions: Vec<(Api<AnyMeta>, Owner, String)>) -> Action<Outcome> {
     .boxed()
 }
 
-fn collect(target: Target, version: String, propagation: Propagation) -> Action<Outcome> {
-    let policy = match propagation {
-        Propagation::Background => PropagationPolicy::Background,
-        Propagation::Foreground => PropagationPolicy::Foreground,
-        Propagation::Orphan => PropagationPolicy::Orphan,
-    };
-    done(async move {
-        let deletion = Deletion {
-            uid: target.uid,
-            resource_version: Some(version),
-            propagation: Some(policy),
-            ..Deletion::default()
-        };
-        match delete(&target.api, &target.name, deletion).await {
-            // It has changed since the decision; the change will be decided on.
-            Err(error) if is_conflict(&error) => Ok(()),
-            answer => answer,
-        }
-    })
-}
-
-fn done(work: impl Future<Output = Result<(), kube::Error>> + Send + 'static) -> Action<Outcome> {
+fn done(work: impl Future<Output = Result<(), WriteError>> + Send + 'static) -> Action<Outcome> {
     async move { work.await.map(|()| Outcome::Done) }.boxed()
 }
 
 /// One incarnation of an object, to be changed.
 struct Target {
     api: Api<AnyMeta>,
-    name: String,
-    uid: String,
+    meta: Meta,
 }
 
 impl Target {
-    async fn drop_owners(&self, uids: &BTreeSet<String>) -> Result<(), kube::Error> {
+    async fn drop_owners(&self, uids: &BTreeSet<Arc<str>>) -> Result<(), WriteError> {
         self.edit(|metadata| {
             let owners: &Vec<OwnerReference> = metadata.owner_references.as_ref()?;
-            let kept: Vec<&OwnerReference> = owners.iter().filter(|owner| !uids.contains(&owner.uid)).collect();
+            let kept: Vec<&OwnerReference> = owners
+                .iter()
+                .filter(|owner| !uids.contains(owner.uid.as_str()))
+                .collect();
             (kept.len() < owners.len()).then(|| json!({"ownerReferences": kept}))
         })
         .await
     }
 
-    async fn unblock(&self) -> Result<(), kube::Error> {
+    async fn unblock(&self) -> Result<(), WriteError> {
         self.edit(|metadata| {
             let mut owners = metadata.owner_references.clone()?;
             for owner in &mut owners {
@@ -281,7 +369,7 @@ impl Target {
         .await
     }
 
-    async fn remove_finalizer(&self, finalizer: &str) -> Result<(), kube::Error> {
+    async fn remove_finalizer(&self, finalizer: &str) -> Result<(), WriteError> {
         self.edit(|metadata| {
             let finalizers = metadata.finalizers.as_ref()?;
             let kept: Vec<&String> = finalizers.iter().filter(|name| *name != finalizer).collect();
@@ -294,28 +382,28 @@ impl Target {
     async fn edit(
         &self,
         change: impl FnOnce(&kube::api::ObjectMeta) -> Option<Value> + Send,
-    ) -> Result<(), kube::Error> {
-        let Some(current) = self.api.get_opt(&self.name).await? else {
+    ) -> Result<(), WriteError> {
+        let Some(current) = self.api.get_opt(&self.meta.key.name).await? else {
             return Ok(());
         };
-        if current.metadata.uid.as_deref() != Some(self.uid.as_str()) {
+        if current.metadata.uid.as_deref() != Some(&*self.meta.uid) {
             return Ok(());
         }
         let Some(mut metadata) = change(&current.metadata) else {
             return Ok(());
         };
-        metadata["uid"] = json!(self.uid);
+        metadata["uid"] = json!(&*self.meta.uid);
         metadata["resourceVersion"] = json!(current.metadata.resource_version);
         let patch = json!({"metadata": metadata});
-        match self
+        let params = PatchParams::apply(MANAGER);
+        let patched = self
             .api
-            .patch(&self.name, &patch_as(MANAGER), &Patch::Merge(&patch))
-            .await
-        {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            // A conflict is an error here: the engine tries again with what is there then.
-            Err(error) => Err(error),
+            .patch(&self.meta.key.name, &params, &Patch::Merge(&patch))
+            .await;
+        match patched.map_err(WriteError::from) {
+            Err(WriteError::NotFound(_)) => Ok(()),
+            // A conflict is an error here: it is tried again with what is there then.
+            patched => patched.map(drop),
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::graph::{FOREGROUND, Graph, ORPHAN, Object, Owner};
 use crate::kinds::KindId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How dependents of a deleted object are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +26,11 @@ pub(crate) enum Decision {
     /// Delete it.
     Delete(Propagation),
     /// It lives on: take these owner references away.
-    DropOwners(BTreeSet<String>),
+    DropOwners(BTreeSet<Arc<str>>),
     /// Its references block a circle of foreground deletions: let them block no more.
     Unblock,
     /// Take the reference to it away from its dependents, then remove its orphan finalizer.
-    ReleaseDependents(Vec<String>),
+    ReleaseDependents(Vec<Arc<str>>),
     /// Its part is done.
     RemoveFinalizer(&'static str),
 }
@@ -40,7 +41,7 @@ pub(crate) struct Knowledge {
     /// Served kinds, and whether they are namespaced.
     pub(crate) kinds: BTreeMap<KindId, bool>,
     /// Owners that do not exist: UID and the namespace in which they were looked for.
-    pub(crate) absent: BTreeSet<(String, String)>,
+    pub(crate) absent: BTreeSet<(Arc<str>, Arc<str>)>,
     /// Whether every kind has been listed, so that "no dependents" can be believed.
     pub(crate) complete: bool,
 }
@@ -83,8 +84,8 @@ pub(crate) fn decide(object: &Object, graph: &Graph, known: &Knowledge) -> Decis
     if solid {
         return Decision::DropOwners(useless);
     }
-    if waiting && graph.dependents(&object.uid).next().is_some() {
-        let circular = graph.dependents(&object.uid).any(Object::waits_for_dependents);
+    if waiting && graph.dependents(object.uid()).next().is_some() {
+        let circular = graph.dependents(object.uid()).any(Object::waits_for_dependents);
         if circular && object.owners.iter().any(|owner| owner.blocks) {
             return Decision::Unblock;
         }
@@ -104,9 +105,9 @@ fn finish_deletion(object: &Object, graph: &Graph, known: &Knowledge) -> Decisio
         return Decision::Nothing;
     }
     if object.orphan {
-        let dependents: Vec<String> = graph
-            .dependents(&object.uid)
-            .map(|dependent| dependent.uid.clone())
+        let dependents: Vec<Arc<str>> = graph
+            .dependents(object.uid())
+            .map(|dependent| dependent.uid().clone())
             .collect();
         return if dependents.is_empty() {
             Decision::RemoveFinalizer(ORPHAN)
@@ -115,11 +116,11 @@ fn finish_deletion(object: &Object, graph: &Graph, known: &Knowledge) -> Decisio
         };
     }
     if object.foreground {
-        let blocked = graph.dependents(&object.uid).any(|dependent| {
+        let blocked = graph.dependents(object.uid()).any(|dependent| {
             dependent
                 .owners
                 .iter()
-                .any(|owner| owner.uid == object.uid && owner.blocks)
+                .any(|owner| owner.uid == *object.uid() && owner.blocks)
         });
         if !blocked {
             return Decision::RemoveFinalizer(FOREGROUND);
@@ -132,23 +133,24 @@ fn standing(object: &Object, owner: &Owner, graph: &Graph, known: &Knowledge) ->
     let Some(owner_namespaced) = known.kinds.get(&owner.kind).copied() else {
         return Standing::Solid;
     };
-    if owner_namespaced && object.namespace.is_empty() {
+    let namespace = &object.meta.key.namespace;
+    if owner_namespaced && namespace.is_empty() {
         return Standing::Solid;
     }
-    let namespace = if owner_namespaced {
-        object.namespace.as_str()
-    } else {
-        ""
-    };
+    let namespace = if owner_namespaced { namespace.clone() } else { "".into() };
     match graph.get(&owner.uid) {
-        Some(found) if found.kind == owner.kind && found.namespace == namespace && found.name == owner.name => {
+        Some(found)
+            if found.kind == owner.kind
+                && found.meta.key.namespace == namespace
+                && found.meta.key.name == owner.name =>
+        {
             if found.waits_for_dependents() {
                 Standing::Waiting
             } else {
                 Standing::Solid
             }
         }
-        _ if known.absent.contains(&(owner.uid.clone(), namespace.to_owned())) => Standing::Absent,
+        _ if known.absent.contains(&(owner.uid.clone(), namespace)) => Standing::Absent,
         _ => Standing::Unverified,
     }
 }
@@ -156,6 +158,7 @@ fn standing(object: &Object, owner: &Owner, graph: &Graph, known: &Knowledge) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::tests::view;
     use serde_json::json;
 
     #[expect(
@@ -170,7 +173,10 @@ mod tests {
         if metadata["namespace"] == "" {
             metadata.as_object_mut().unwrap().remove("namespace");
         }
-        Object::from_metadata(&KindId::new("", "ConfigMap"), serde_json::from_value(metadata).unwrap())
+        view(
+            &Object::projection(&KindId::new("", "ConfigMap")),
+            json!({"metadata": metadata}),
+        )
     }
 
     fn owned_by(owners: &[(&str, bool)]) -> serde_json::Value {
@@ -191,7 +197,7 @@ mod tests {
     fn graph(objects: &[Object]) -> Graph {
         let mut graph = Graph::default();
         for object in objects {
-            graph.apply(object.clone());
+            graph.apply(Arc::new(object.clone()));
         }
         graph
     }
@@ -199,10 +205,7 @@ mod tests {
     fn known(absent: &[&str]) -> Knowledge {
         Knowledge {
             kinds: [(KindId::new("", "ConfigMap"), true), (KindId::new("", "Node"), false)].into(),
-            absent: absent
-                .iter()
-                .map(|uid| ((*uid).to_owned(), "default".to_owned()))
-                .collect(),
+            absent: absent.iter().map(|uid| ((*uid).into(), "default".into())).collect(),
             complete: true,
         }
     }
@@ -229,7 +232,7 @@ mod tests {
         let graph = graph(&[object(json!({"uid": "owner"})), dependent.clone()]);
         assert_eq!(
             decide(&dependent, &graph, &known(&["lost"])),
-            Decision::DropOwners(["lost".to_owned()].into())
+            Decision::DropOwners(["lost".into()].into())
         );
     }
 
@@ -283,7 +286,7 @@ mod tests {
         let with = graph(&[owner.clone(), dependent]);
         assert_eq!(
             decide(&owner, &with, &known(&[])),
-            Decision::ReleaseDependents(vec!["child".to_owned()])
+            Decision::ReleaseDependents(vec!["child".into()])
         );
         let without = graph(std::slice::from_ref(&owner));
         assert_eq!(decide(&owner, &without, &known(&[])), Decision::RemoveFinalizer(ORPHAN));
@@ -351,15 +354,8 @@ mod tests {
     #[test]
     fn changes_concern_owners_and_dependents() {
         let mut all = graph(&[object(json!({"uid": "owner"})), child("child", &[("owner", true)])]);
-        let mut owner = dying("owner", &[FOREGROUND]);
-        owner.resource_version = "2".to_owned();
-        assert_eq!(all.apply(owner), ["child".to_owned(), "owner".to_owned()].into());
-        assert_eq!(all.remove("child"), ["owner".to_owned()].into());
-        let mut stale = object(json!({"uid": "owner"}));
-        stale.resource_version = "1".to_owned();
-        assert!(
-            all.apply(stale).is_empty() && all.get("owner").unwrap().deleting,
-            "older news are ignored"
-        );
+        let owner = dying("owner", &[FOREGROUND]);
+        assert_eq!(all.apply(Arc::new(owner)), ["child".into(), "owner".into()].into());
+        assert_eq!(all.remove("child"), ["owner".into()].into());
     }
 }

@@ -3,10 +3,21 @@
 //! Owns the objects of the cluster as far as ownership goes, and the reverse index from owners to dependents. It
 //! reports which objects a change concerns; what follows is decided elsewhere.
 
-use crate::engine::requests::version_number;
 use crate::kinds::KindId;
-use kube::api::ObjectMeta;
+use crate::view::{Metadata, Reduced};
+use coppice_runtime::cache::{Interner, Kind, Meta};
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The objects of one kind.
+pub(crate) type Objects = Kind<Reduced<AnyObject, Object>>;
+
+/// The wire form: what is decoded of an object of any kind.
+#[derive(Deserialize)]
+pub(crate) struct AnyObject {
+    metadata: Metadata,
+}
 
 /// The finalizer of foreground deletion.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -16,9 +27,9 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// One owner reference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
-    pub(crate) uid: String,
+    pub(crate) uid: Arc<str>,
     pub(crate) kind: KindId,
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// The owner's foreground deletion waits for the dependent.
     pub(crate) blocks: bool,
 }
@@ -26,11 +37,8 @@ pub(crate) struct Owner {
 /// An object as the collector sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Object {
-    pub(crate) uid: String,
+    pub(crate) meta: Meta,
     pub(crate) kind: KindId,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) resource_version: String,
     pub(crate) owners: Vec<Owner>,
     pub(crate) deleting: bool,
     pub(crate) foreground: bool,
@@ -38,28 +46,33 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    pub(crate) fn from_metadata(kind: &KindId, metadata: ObjectMeta) -> Self {
-        let finalizers = metadata.finalizers.unwrap_or_default();
-        let owners = metadata.owner_references.unwrap_or_default();
+    /// The projection of a kind.
+    pub(crate) fn projection(kind: &KindId) -> Reduced<AnyObject, Object> {
+        let kind = kind.clone();
+        Reduced::new(move |meta, object: AnyObject, names| Self::from_metadata(&kind, meta, &object.metadata, names))
+    }
+
+    fn from_metadata(kind: &KindId, meta: &Meta, metadata: &Metadata, names: &Interner) -> Self {
+        let owners = metadata.owner_references.iter().map(|owner| Owner {
+            kind: KindId::of_reference(&owner.api_version, &owner.kind, names),
+            uid: names.intern(&owner.uid),
+            name: names.intern(&owner.name),
+            blocks: owner.block_owner_deletion == Some(true),
+        });
+        let has_finalizer = |wanted: &str| metadata.finalizers.iter().any(|finalizer| finalizer == wanted);
         Self {
-            uid: metadata.uid.unwrap_or_default(),
+            meta: meta.clone(),
             kind: kind.clone(),
-            namespace: metadata.namespace.unwrap_or_default(),
-            name: metadata.name.unwrap_or_default(),
-            resource_version: metadata.resource_version.unwrap_or_default(),
-            owners: owners
-                .into_iter()
-                .map(|owner| Owner {
-                    kind: KindId::of_reference(&owner.api_version, &owner.kind),
-                    uid: owner.uid,
-                    name: owner.name,
-                    blocks: owner.block_owner_deletion == Some(true),
-                })
-                .collect(),
-            deleting: metadata.deletion_timestamp.is_some(),
-            foreground: finalizers.iter().any(|finalizer| finalizer == FOREGROUND),
-            orphan: finalizers.iter().any(|finalizer| finalizer == ORPHAN),
+            owners: owners.collect(),
+            deleting: metadata.is_deleting(),
+            foreground: has_finalizer(FOREGROUND),
+            orphan: has_finalizer(ORPHAN),
         }
+    }
+
+    /// The UID.
+    pub(crate) fn uid(&self) -> &Arc<str> {
+        &self.meta.uid
     }
 
     /// Whether it is being deleted and waits for its dependents.
@@ -71,12 +84,12 @@ impl Object {
 /// All objects by UID.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
-    objects: BTreeMap<String, Object>,
-    dependents: BTreeMap<String, BTreeSet<String>>,
+    objects: BTreeMap<Arc<str>, Arc<Object>>,
+    dependents: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 impl Graph {
-    pub(crate) fn get(&self, uid: &str) -> Option<&Object> {
+    pub(crate) fn get(&self, uid: &str) -> Option<&Arc<Object>> {
         self.objects.get(uid)
     }
 
@@ -85,67 +98,55 @@ impl Graph {
             .get(uid)
             .into_iter()
             .flatten()
-            .filter_map(|uid| self.objects.get(uid))
+            .filter_map(|uid| self.objects.get(uid).map(|object| &**object))
     }
 
     /// The UIDs of all objects of a kind.
-    pub(crate) fn of_kind<'a>(&'a self, kind: &'a KindId) -> impl Iterator<Item = &'a String> + 'a {
-        self.objects
-            .iter()
-            .filter(move |(_, object)| object.kind == *kind)
-            .map(|(uid, _)| uid)
+    pub(crate) fn of_kind(&self, kind: &KindId) -> Vec<Arc<str>> {
+        let of_kind = self.objects.values().filter(|object| object.kind == *kind);
+        of_kind.map(|object| object.uid().clone()).collect()
     }
 
     /// The UIDs of all objects that are being deleted.
-    pub(crate) fn deleting(&self) -> impl Iterator<Item = &String> {
-        self.objects
-            .iter()
-            .filter(|(_, object)| object.deleting)
-            .map(|(uid, _)| uid)
+    pub(crate) fn deleting(&self) -> impl Iterator<Item = &Arc<str>> {
+        let deleting = self.objects.values().filter(|object| object.deleting);
+        deleting.map(|object| object.uid())
     }
 
     /// Folds an object in. Returns the UIDs that have to be looked at.
-    pub(crate) fn apply(&mut self, object: Object) -> BTreeSet<String> {
-        let old = self.objects.get(&object.uid);
-        let newer =
-            |old: &Object| version_number(Some(&object.resource_version)) > version_number(Some(&old.resource_version));
-        if old.is_some_and(|old| !newer(old)) {
-            return BTreeSet::new();
-        }
+    pub(crate) fn apply(&mut self, object: Arc<Object>) -> BTreeSet<Arc<str>> {
+        let uid = object.uid().clone();
+        let old = self.objects.get(&uid).cloned();
         let mut concerned = BTreeSet::new();
         if !object.owners.is_empty() || object.deleting {
-            concerned.insert(object.uid.clone());
+            concerned.insert(uid.clone());
         }
-        if object.waits_for_dependents() && !old.is_some_and(Object::waits_for_dependents) {
-            concerned.extend(self.dependents(&object.uid).map(|dependent| dependent.uid.clone()));
+        if object.waits_for_dependents() && !old.as_ref().is_some_and(|old| old.waits_for_dependents()) {
+            concerned.extend(self.dependents(&uid).map(|dependent| dependent.uid().clone()));
         }
-        let old_owners = self
-            .objects
-            .get(&object.uid)
-            .map(|old| old.owners.clone())
-            .unwrap_or_default();
+        let old_owners = old.as_ref().map_or(&[][..], |old| &old.owners);
         if old_owners != object.owners {
             // A former owner may have waited for this reference to go.
             concerned.extend(old_owners.iter().map(|owner| owner.uid.clone()));
-            self.unlink(&object.uid, &old_owners);
+            self.unlink(&uid, old_owners);
             for owner in &object.owners {
                 self.dependents
                     .entry(owner.uid.clone())
                     .or_default()
-                    .insert(object.uid.clone());
+                    .insert(uid.clone());
             }
         }
-        self.objects.insert(object.uid.clone(), object);
+        self.objects.insert(uid, object);
         concerned
     }
 
     /// Forgets an object. Returns the UIDs that have to be looked at.
-    pub(crate) fn remove(&mut self, uid: &str) -> BTreeSet<String> {
+    pub(crate) fn remove(&mut self, uid: &str) -> BTreeSet<Arc<str>> {
         let Some(object) = self.objects.remove(uid) else {
             return BTreeSet::new();
         };
         self.unlink(uid, &object.owners);
-        let dependents = self.dependents(uid).map(|dependent| dependent.uid.clone());
+        let dependents = self.dependents(uid).map(|dependent| dependent.uid().clone());
         dependents
             .chain(object.owners.iter().map(|owner| owner.uid.clone()))
             .collect()

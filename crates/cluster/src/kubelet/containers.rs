@@ -7,7 +7,7 @@
 use super::pod::{Pod, RestartPolicy};
 use super::status::{ContainerStatus, PodStatus};
 use crate::behaviour::PodBehaviour;
-use crate::clock::later;
+use coppice_runtime::clock::later;
 use jiff::Timestamp;
 use std::net::Ipv4Addr;
 use std::time::Duration;

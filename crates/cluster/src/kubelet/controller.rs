@@ -7,22 +7,22 @@
 use super::addresses::AddressPool;
 use super::containers::PodRuntime;
 use super::lifecycle::{self, Surroundings};
-use super::pod::{Pod, PodKey, PodObject, Projection};
+use super::pod::{Pod, Projection};
 use super::report::report;
-use super::requests::{Outcome, final_delete, write_status};
+use super::requests::{MANAGER, Outcome, Requests};
 use super::status;
 use crate::behaviour::{BehaviourError, PodBehaviour};
-use crate::clock::Clock;
-use crate::engine::queue::Queue;
-use crate::engine::watch::{Change, Listing, changes};
-use crate::engine::{self, Action, Controller};
+use crate::controller::{Action, Controller, Shell, writer};
 use crate::init_wait::{WaitIndex, WaitRule, WaitState};
-use crate::node_view::{Node, NodeObject, NodeSelection};
-use futures::stream::StreamExt;
+use crate::node_view::{Node, NodeSelection, Nodes};
+use crate::view::resource;
+use coppice_runtime::cache::reflect::{self, reflect};
+use coppice_runtime::cache::{Cache, Change, Index, ObjectKey};
+use coppice_runtime::clock::SharedClock;
+use coppice_runtime::queue::{Priority, Queue};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod as ApiPod;
 use kube::Client;
-use kube::api::Api;
-use kube::runtime::watcher;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,46 +40,51 @@ pub(crate) struct KubeletOptions {
 }
 
 /// Runs the kubelets of all selected nodes until told to stop.
-pub(crate) async fn run(client: Client, options: KubeletOptions, clock: Arc<dyn Clock>, stop: CancellationToken) {
+pub(crate) fn run(
+    client: Client,
+    nodes: &Nodes,
+    options: KubeletOptions,
+    clock: &SharedClock,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let rules = &options.wait_rules;
     let projection = Projection {
-        labels: options
-            .wait_rules
+        labels: rules
             .iter()
             .flat_map(|rule| rule.labels)
             .map(|label| (*label).to_owned())
             .collect(),
-        init_containers: options
-            .wait_rules
-            .iter()
-            .map(|rule| rule.container_name.to_owned())
-            .collect(),
+        init_containers: rules.iter().map(|rule| rule.container_name.to_owned()).collect(),
     };
-    let nodes = changes(
-        Api::<NodeObject>::all(client.clone()),
-        watcher::Config::default(),
-        Node::from_object,
-    );
-    let bound = watcher::Config::default().fields("spec.nodeName!=");
-    let project = projection.clone();
-    let pods = changes(Api::<PodObject>::all(client.clone()), bound, move |object| {
-        project.pod(object)
-    });
-    let events = futures::stream::select(
-        nodes.map(Observed::Node),
-        pods.map(|change| Observed::Pod(Box::new(change))),
-    );
+    let cache = Cache::default();
+    let pods = cache.kind(resource::<ApiPod>(), projection.reduced());
     let concurrency = options.concurrency;
-    let kubelets = Kubelets::new(client, options, projection);
-    engine::run(kubelets, events.boxed(), clock, concurrency, stop).await;
-}
-
-pub(crate) enum Observed {
-    Node(Change<Node>),
-    Pod(Box<Change<Pod>>),
+    let kubelets = Kubelets {
+        pods_of: pods.index(|pod: &Pod, emit| emit(pod.node.clone())),
+        waits: WaitIndex::new(options.wait_rules.clone()),
+        requests: Requests {
+            client: client.clone(),
+            writer: writer(client.clone(), MANAGER, concurrency),
+            pods: pods.clone(),
+        },
+        options,
+        cache,
+        nodes: nodes.clone(),
+        entries: BTreeMap::new(),
+        addresses: AddressPool::default(),
+    };
+    let shell = Shell::new(kubelets, concurrency, clock);
+    shell.follow(nodes, Kubelets::node_changed);
+    shell.follow(&pods, Kubelets::pod_changed);
+    let bound = reflect::Options {
+        field_selector: Some("spec.nodeName!=".to_owned()),
+        ..reflect::Options::default()
+    };
+    shell.run(reflect(client, pods, bound, stop.clone()), stop)
 }
 
 struct Entry {
-    pod: Pod,
+    pod: Arc<Pod>,
     behaviour: PodBehaviour,
     /// Annotation errors that no event has been written for.
     unreported: Vec<BehaviourError>,
@@ -88,78 +93,56 @@ struct Entry {
     delete_sent: bool,
 }
 
-struct NodeEntry {
-    powered: bool,
-    address: Option<String>,
-}
-
 struct Kubelets {
-    client: Client,
+    requests: Requests,
     options: KubeletOptions,
-    projection: Projection,
-    nodes: BTreeMap<String, NodeEntry>,
-    node_listing: Listing<String>,
-    pods: BTreeMap<PodKey, Entry>,
-    pod_listing: Listing<PodKey>,
-    pods_of: BTreeMap<String, BTreeSet<PodKey>>,
+    cache: Cache,
+    nodes: Nodes,
+    pods_of: Index<Pod, ObjectKey>,
+    entries: BTreeMap<ObjectKey, Entry>,
     waits: WaitIndex,
     addresses: AddressPool,
 }
 
 impl Kubelets {
-    fn new(client: Client, options: KubeletOptions, projection: Projection) -> Self {
-        Self {
-            waits: WaitIndex::new(options.wait_rules.clone()),
-            client,
-            options,
-            projection,
-            nodes: BTreeMap::new(),
-            node_listing: Listing::default(),
-            pods: BTreeMap::new(),
-            pod_listing: Listing::default(),
-            pods_of: BTreeMap::new(),
-            addresses: AddressPool::default(),
-        }
-    }
-
-    fn node_applied(&mut self, node: &Node, now: Timestamp, queue: &mut Queue<PodKey>) {
-        if !self.options.nodes.includes(node) {
-            self.nodes.remove(&node.name);
+    fn node_changed(&mut self, change: &Change<Node>, now: Timestamp, queue: &Queue<ObjectKey>) {
+        let ours = |node: &&Arc<Node>| self.options.nodes.includes(node);
+        let Some(node) = change.new.as_ref().filter(ours) else {
             return;
-        }
-        let entry = NodeEntry {
-            powered: node.powered,
-            address: node.address.clone(),
         };
-        let old = self.nodes.insert(node.name.clone(), entry);
-        let came_back = node.powered && old.as_ref().is_some_and(|old| !old.powered);
+        let old = change.old.as_ref().filter(ours);
+        let came_back = node.powered && old.is_some_and(|old| !old.powered);
         if old.is_some_and(|old| old.powered == node.powered && old.address == node.address) {
             return;
         }
-        for key in self.pods_of.get(&node.name).into_iter().flatten() {
-            if let Some(runtime) = self.pods.get_mut(key).and_then(|entry| entry.runtime.as_mut())
+        for pod in self.pods_of.get(&self.cache.moment(), &change.key) {
+            let key = &pod.meta.key;
+            if let Some(runtime) = self.entries.get_mut(key).and_then(|entry| entry.runtime.as_mut())
                 && came_back
             {
                 runtime.power_cycle(now);
             }
-            queue.mark(key.clone());
+            queue.mark(key.clone(), Priority::High);
         }
     }
 
-    fn pod_applied(&mut self, pod: Pod, queue: &mut Queue<PodKey>) {
-        let key = pod.key.clone();
-        if let Some(known) = self.pods.get(&key) {
-            if known.pod.uid != pod.uid {
-                self.pod_gone(&key, queue);
-            } else if pod.version <= known.pod.version {
-                return;
-            }
+    fn pod_changed(&mut self, change: &Change<Pod>, _now: Timestamp, queue: &Queue<ObjectKey>) {
+        let (key, pod) = (&change.key, self.requests.pods.latest(&change.key));
+        let known = self.entries.get(key).map(|entry| &entry.pod.meta.uid);
+        if known.is_some_and(|known| pod.as_ref().is_none_or(|pod| pod.meta.uid != *known)) {
+            self.pod_gone(key, queue);
         }
+        if let Some(pod) = pod {
+            self.pod_applied(pod, queue);
+        }
+    }
+
+    fn pod_applied(&mut self, pod: Arc<Pod>, queue: &Queue<ObjectKey>) {
+        let key = pod.meta.key.clone();
         for waiter in self.waits.note(&pod) {
-            queue.mark(waiter);
+            queue.mark(waiter, Priority::High);
         }
-        self.pods_of.entry(pod.node.clone()).or_default().insert(key.clone());
-        match self.pods.get_mut(&key) {
+        match self.entries.get_mut(&key) {
             Some(entry) => {
                 if entry.pod.annotations != pod.annotations {
                     (entry.behaviour, entry.unreported) =
@@ -180,20 +163,14 @@ impl Kubelets {
                     refused: None,
                     delete_sent: false,
                 };
-                self.pods.insert(key.clone(), entry);
+                self.entries.insert(key.clone(), entry);
             }
         }
-        queue.mark(key);
+        queue.mark(key, Priority::High);
     }
 
-    fn pod_gone(&mut self, key: &PodKey, queue: &mut Queue<PodKey>) {
-        let Some(entry) = self.pods.remove(key) else { return };
-        if let Some(keys) = self.pods_of.get_mut(&entry.pod.node) {
-            keys.remove(key);
-            if keys.is_empty() {
-                self.pods_of.remove(&entry.pod.node);
-            }
-        }
+    fn pod_gone(&mut self, key: &ObjectKey, queue: &Queue<ObjectKey>) {
+        let Some(entry) = self.entries.remove(key) else { return };
         let address = entry
             .runtime
             .and_then(|runtime| runtime.address)
@@ -201,57 +178,21 @@ impl Kubelets {
         if let Some(address) = address {
             self.addresses.release(address);
         }
-        queue.forget(key);
         for waiter in self.waits.forget(key) {
-            queue.mark(waiter);
+            queue.mark(waiter, Priority::High);
         }
     }
 }
 
 impl Controller for Kubelets {
-    type Key = PodKey;
-    type Event = Observed;
+    type Key = ObjectKey;
     type Outcome = Outcome;
     const NAME: &'static str = "kubelet";
 
-    fn observe(&mut self, event: Observed, now: Timestamp, queue: &mut Queue<PodKey>) {
-        match event {
-            Observed::Node(Change::ListStarted) => self.node_listing.start(),
-            Observed::Node(Change::Applied(node)) => {
-                self.node_listing.saw(&node.name);
-                self.node_applied(&node, now, queue);
-            }
-            Observed::Node(Change::Deleted(node)) => {
-                self.nodes.remove(&node.name);
-            }
-            Observed::Node(Change::ListDone) => {
-                for name in self.node_listing.finish(self.nodes.keys()) {
-                    self.nodes.remove(&name);
-                }
-            }
-            Observed::Pod(change) => match *change {
-                Change::ListStarted => self.pod_listing.start(),
-                Change::Applied(pod) => {
-                    self.pod_listing.saw(&pod.key);
-                    self.pod_applied(pod, queue);
-                }
-                Change::Deleted(pod) => {
-                    if self.pods.get(&pod.key).is_some_and(|entry| entry.pod.uid == pod.uid) {
-                        self.pod_gone(&pod.key, queue);
-                    }
-                }
-                Change::ListDone => {
-                    for key in self.pod_listing.finish(self.pods.keys()) {
-                        self.pod_gone(&key, queue);
-                    }
-                }
-            },
-        }
-    }
-
-    fn begin(&mut self, key: &PodKey, now: Timestamp, queue: &mut Queue<PodKey>) -> Option<Action<Outcome>> {
-        let entry = self.pods.get_mut(key)?;
-        let node = self.nodes.get(&entry.pod.node).filter(|node| node.powered)?;
+    fn begin(&mut self, key: &ObjectKey, now: Timestamp, queue: &Queue<ObjectKey>) -> Option<Action<Outcome>> {
+        let entry = self.entries.get_mut(key)?;
+        let included = |node: &Arc<Node>| self.options.nodes.includes(node) && node.powered;
+        let node = self.nodes.latest(&entry.pod.node).filter(included)?;
         let Entry {
             pod,
             behaviour,
@@ -285,44 +226,32 @@ impl Controller for Kubelets {
             },
         );
         if let Some(moment) = deadline {
-            queue.wake_at(key.clone(), moment);
+            queue.mark_at(key.clone(), moment);
         }
         self.waits.wait_for(key, missing.into_inner());
 
         let stopped_by_deletion = runtime.stopped && pod.deletion_grace.is_some();
         let desired = report(pod, runtime, behaviour, node.address.as_deref(), now);
-        let patch = status::patch(&pod.uid, &pod.status, &desired)
+        let patch = status::patch(&pod.status, &desired)
             .filter(|patch| entry.refused.as_ref() != Some(patch))
             // A pod that is about to vanish needs no last status, unless a finalizer keeps it for others to read.
             .filter(|_| !stopped_by_deletion || entry.pod.has_finalizers);
         let errors = std::mem::take(&mut entry.unreported);
-        let entry = self.pods.get_mut(key)?;
-        if patch.is_none() && stopped_by_deletion && entry.pod.deletion_grace != Some(0) && !entry.delete_sent {
-            return Some(final_delete(self.client.clone(), key.clone(), entry.pod.uid.clone()));
+        let pod = Arc::clone(&entry.pod);
+        if patch.is_none() && stopped_by_deletion && pod.deletion_grace != Some(0) && !entry.delete_sent {
+            return Some(self.requests.final_delete(pod));
         }
         if patch.is_none() && errors.is_empty() {
             return None;
         }
-        let entry = self.pods.get(key)?;
-        Some(write_status(self.client.clone(), &entry.pod, patch, &errors, now))
+        Some(self.requests.write_status(pod, patch, &errors, now))
     }
 
-    fn finish(&mut self, key: &PodKey, outcome: Outcome, _now: Timestamp, queue: &mut Queue<PodKey>) {
+    fn finish(&mut self, key: &ObjectKey, outcome: Outcome, _now: Timestamp, _queue: &Queue<ObjectKey>) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
         match outcome {
-            Outcome::Written(object) => {
-                let pod = self.projection.pod(*object);
-                self.pod_applied(pod, queue);
-            }
-            Outcome::Refused(patch) => {
-                if let Some(entry) = self.pods.get_mut(key) {
-                    entry.refused = Some(patch);
-                }
-            }
-            Outcome::Deleted => {
-                if let Some(entry) = self.pods.get_mut(key) {
-                    entry.delete_sent = true;
-                }
-            }
+            Outcome::Refused(patch) => entry.refused = Some(patch),
+            Outcome::Deleted(uid) => entry.delete_sent |= entry.pod.meta.uid == uid,
             Outcome::Settled => {}
         }
     }

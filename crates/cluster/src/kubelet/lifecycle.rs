@@ -7,8 +7,8 @@
 use super::containers::{PodRuntime, Run, RunState};
 use super::pod::{Container, Pod, RestartPolicy};
 use crate::behaviour::PodBehaviour;
-use crate::clock::later;
 use crate::init_wait::WaitState;
+use coppice_runtime::clock::later;
 use jiff::Timestamp;
 use std::time::Duration;
 

@@ -6,47 +6,25 @@
 
 use super::status::PodStatus;
 use crate::behaviour;
-use crate::engine::requests::version_number;
-use k8s_openapi::api::core::v1::Pod as ApiPod;
-use kube::api::ObjectMeta;
+use crate::view::{Metadata, Reduced};
+use coppice_runtime::cache::{Interner, Kind, Meta, ObjectKey};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-/// Namespace and name of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct PodKey {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
-
-impl fmt::Display for PodKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.namespace, self.name)
-    }
-}
-
-impl PodKey {
-    pub(crate) fn of(metadata: &ObjectMeta) -> Self {
-        Self {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-        }
-    }
-}
+/// The pods that are bound to nodes.
+pub(crate) type Pods = Kind<Reduced<PodObject, Pod>>;
 
 /// The wire form: what is decoded of a `Pod`.
-#[derive(Clone, Debug, Serialize, Deserialize, kube::Resource)]
-#[resource(inherit = ApiPod)]
+#[derive(Deserialize)]
 pub(crate) struct PodObject {
-    pub(crate) metadata: ObjectMeta,
+    metadata: Metadata,
     #[serde(default)]
     spec: SpecObject,
     #[serde(default)]
     status: PodStatus,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SpecObject {
     node_name: String,
@@ -57,7 +35,7 @@ struct SpecObject {
     readiness_gates: Vec<ReadinessGate>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ContainerObject {
     name: String,
@@ -66,7 +44,7 @@ struct ContainerObject {
     restart_policy: Option<RestartPolicy>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ReadinessGate {
     condition_type: String,
@@ -98,10 +76,8 @@ pub(crate) struct Container {
 /// A pod that is bound to a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Pod {
-    pub(crate) key: PodKey,
-    pub(crate) uid: String,
-    pub(crate) version: u64,
-    pub(crate) node: String,
+    pub(crate) meta: Meta,
+    pub(crate) node: ObjectKey,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) restart_policy: RestartPolicy,
@@ -125,8 +101,13 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
+    /// The projection of the cache.
+    pub(crate) fn reduced(self) -> Reduced<PodObject, Pod> {
+        Reduced::new(move |meta, object, names| self.pod(meta, object, names))
+    }
+
     /// Reduces a decoded pod to the kubelet's view.
-    pub(crate) fn pod(&self, object: PodObject) -> Pod {
+    fn pod(&self, meta: &Meta, object: PodObject, names: &Interner) -> Pod {
         let metadata = object.metadata;
         let spec = object.spec;
         let keep = |container: ContainerObject| Container {
@@ -140,10 +121,10 @@ impl Projection {
             image: container.image,
         };
         Pod {
-            key: PodKey::of(&metadata),
-            version: version_number(metadata.resource_version.as_deref()),
-            uid: metadata.uid.unwrap_or_default(),
-            node: spec.node_name,
+            meta: meta.clone(),
+            node: ObjectKey::new(names.intern(""), names.intern(&spec.node_name)),
+            deletion_grace: metadata.deletion_grace(),
+            has_finalizers: !metadata.finalizers.is_empty(),
             labels: retain(metadata.labels, |key| self.labels.contains(key)),
             annotations: retain(metadata.annotations, |key| key.starts_with(behaviour::PREFIX)),
             restart_policy: spec.restart_policy.unwrap_or_default(),
@@ -155,20 +136,12 @@ impl Projection {
                 .into_iter()
                 .map(|gate| gate.condition_type)
                 .collect(),
-            deletion_grace: metadata.deletion_timestamp.map(|_| {
-                metadata
-                    .deletion_grace_period_seconds
-                    .and_then(|seconds| u32::try_from(seconds).ok())
-                    .unwrap_or(0)
-            }),
-            has_finalizers: metadata.finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             status: object.status,
         }
     }
 }
 
-fn retain(map: Option<BTreeMap<String, String>>, keep: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
-    let mut map = map.unwrap_or_default();
+fn retain(mut map: BTreeMap<String, String>, keep: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
     map.retain(|key, _| keep(key));
     map
 }
@@ -176,6 +149,7 @@ fn retain(map: Option<BTreeMap<String, String>>, keep: impl Fn(&str) -> bool) ->
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::view::tests::view;
     use serde_json::json;
 
     /// A bound pod from the fields a test cares about.
@@ -193,7 +167,7 @@ pub(crate) mod tests {
             labels: ["app".to_owned()].into(),
             init_containers: ["wait".to_owned()].into(),
         };
-        projection.pod(serde_json::from_value(full).unwrap())
+        view(&projection.reduced(), full)
     }
 
     #[test]
@@ -215,7 +189,7 @@ pub(crate) mod tests {
         assert_eq!(pod.init_containers[0].args, ["--for=a"]);
         assert!(pod.init_containers[1].args.is_empty() && pod.init_containers[1].sidecar);
         assert_eq!(
-            (pod.deletion_grace, pod.has_finalizers, pod.version),
+            (pod.deletion_grace, pod.has_finalizers, pod.meta.version.0),
             (Some(30), true, 7)
         );
         assert_eq!(pod.restart_policy, RestartPolicy::Always);

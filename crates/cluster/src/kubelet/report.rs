@@ -9,7 +9,7 @@ use super::lifecycle::{init_failed, is_initialized};
 use super::pod::{Container, Pod, RestartPolicy};
 use super::status::{Condition, ContainerStatus, Phase, PodStatus, Running, State, Terminated, Waiting};
 use crate::behaviour::PodBehaviour;
-use crate::clock::{later, whole_second};
+use coppice_runtime::clock::{later, whole_second};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ impl View<'_> {
     }
 
     fn status(&self, container: &Container, run: &Run, policy: RestartPolicy, ready: bool) -> ContainerStatus {
-        let id = |restart: u32| format!("simulated://{}-{}-{restart}", self.pod.uid, container.name);
+        let id = |restart: u32| format!("simulated://{}-{}-{restart}", self.pod.meta.uid, container.name);
         let state = match &run.state {
             RunState::Waiting => State {
                 waiting: Some(self.waiting()),

@@ -135,7 +135,7 @@ impl PodStatus {
 /// The patch that makes the stored status say what is desired; nothing if it does.
 ///
 /// `desired` holds only conditions of the kubelet; conditions of others in `stored` are left alone.
-pub(crate) fn patch(uid: &str, stored: &PodStatus, desired: &PodStatus) -> Option<Value> {
+pub(crate) fn patch(stored: &PodStatus, desired: &PodStatus) -> Option<Value> {
     let mut status = serde_json::Map::new();
     if desired.phase != stored.phase {
         status.insert("phase".to_owned(), json!(desired.phase));
@@ -168,7 +168,7 @@ pub(crate) fn patch(uid: &str, stored: &PodStatus, desired: &PodStatus) -> Optio
     if !conditions.is_empty() {
         status.insert("conditions".to_owned(), Value::Array(conditions));
     }
-    (!status.is_empty()).then(|| json!({"metadata": {"uid": uid}, "status": status}))
+    (!status.is_empty()).then(|| json!({"status": status}))
 }
 
 fn condition_patch(stored: Option<&Condition>, desired: &Condition) -> Option<Value> {
@@ -228,7 +228,7 @@ mod tests {
             conditions: vec![ready("True", None)],
             ..PodStatus::default()
         };
-        assert_eq!(patch("u", &stored, &desired), None);
+        assert_eq!(patch(&stored, &desired), None);
     }
 
     #[test]
@@ -243,9 +243,8 @@ mod tests {
             ..PodStatus::default()
         };
         assert_eq!(
-            patch("u", &stored, &desired),
+            patch(&stored, &desired),
             Some(json!({
-                "metadata": {"uid": "u"},
                 "status": {
                     "phase": "Running",
                     "conditions": [{
@@ -278,10 +277,10 @@ mod tests {
             }],
             ..PodStatus::default()
         };
-        let mut written = patch("u", &PodStatus::default(), &desired).unwrap();
+        let mut written = patch(&PodStatus::default(), &desired).unwrap();
         let read: PodStatus = serde_json::from_value(written["status"].take()).unwrap();
         assert_eq!(read, desired);
-        assert_eq!(patch("u", &read, &desired), None);
+        assert_eq!(patch(&read, &desired), None);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Scene {
         };
         let next = advance(&self.pod, &mut self.runtime, &around);
         let desired = report(&self.pod, &self.runtime, &self.behaviour, Some("172.16.0.1"), now);
-        if patch("u-1", &self.pod.status, &desired).is_some() {
+        if patch(&self.pod.status, &desired).is_some() {
             self.writes += 1;
             let foreign = self
                 .pod

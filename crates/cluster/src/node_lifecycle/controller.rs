@@ -6,24 +6,24 @@
 use super::HealthSignal;
 use super::eviction::{Fate, fate};
 use super::health::{Verdict, judge, unknown_patch, wanted_taints};
-use super::requests::{
-    BoundPod, NodePatch, Outcome, PodObject, collect_orphan, disrupt, patch_node, patch_pod, taint_patch,
-};
-use crate::clock::{Clock, later, whole_second};
-use crate::engine::queue::Queue;
-use crate::engine::watch::{Change, Listing, changes};
-use crate::engine::{self, Action, Controller};
-use crate::kubelet::pod::PodKey;
+use super::requests::{BoundPod, BoundPods, MANAGER, Requests};
+use crate::controller::{Action, Controller, Shell, writer};
 use crate::node_life::LEASE_NAMESPACE;
-use crate::node_view::{Node, NodeObject};
-use futures::StreamExt;
+use crate::node_view::{Node, Nodes};
+use crate::view::{Reduced, resource};
+use coppice_runtime::cache::reflect::{self, reflect};
+use coppice_runtime::cache::{Cache, Change, Index, Kind, ObjectKey};
+use coppice_runtime::clock::{SharedClock, later, whole_second};
+use coppice_runtime::queue::{Priority, Queue};
+use futures::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::Api;
-use kube::runtime::watcher;
-use kube::{Client, ResourceExt};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Client;
+use serde::Deserialize;
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -40,53 +40,86 @@ pub(crate) struct LifecycleOptions {
 }
 
 /// Judges nodes until told to stop.
-pub(crate) async fn run(client: Client, options: LifecycleOptions, clock: Arc<dyn Clock>, stop: CancellationToken) {
-    let config = watcher::Config::default;
-    let nodes = changes(Api::<NodeObject>::all(client.clone()), config(), Node::from_object).map(Observed::Node);
-    let pods = changes(
-        Api::<PodObject>::all(client.clone()),
-        config().fields("spec.nodeName!="),
-        BoundPod::from,
-    )
-    .map(Observed::Pod);
-    let mut streams = vec![nodes.boxed(), pods.boxed()];
-    if matches!(options.signal, HealthSignal::Lease { .. }) {
-        let leases = changes(
-            Api::<Lease>::namespaced(client.clone(), LEASE_NAMESPACE),
-            config(),
-            |lease| {
-                let renewed = lease
-                    .spec
-                    .as_ref()
-                    .and_then(|spec| spec.renew_time.as_ref())
-                    .map(|time| time.0);
-                (lease.name_any(), renewed)
-            },
-        );
-        streams.push(leases.map(Observed::Lease).boxed());
-    }
-    let concurrency = options.concurrency;
-    let judge = Judge::new(client, options);
-    engine::run(
-        judge,
-        futures::stream::select_all(streams).boxed(),
-        clock,
-        concurrency,
-        stop,
-    )
-    .await;
+pub(crate) fn run(
+    client: Client,
+    nodes: &Nodes,
+    options: LifecycleOptions,
+    clock: &SharedClock,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let cache = Cache::default();
+    let pods: BoundPods = cache.kind(resource::<Pod>(), Reduced::new(BoundPod::from_object));
+    let leases: Leases = Cache::default().kind(
+        resource::<Lease>(),
+        Reduced::new(|_, lease: LeaseObject, _| lease.spec.renew_time.map(|time| time.0)),
+    );
+    let (concurrency, has_leases) = (
+        options.concurrency,
+        matches!(options.signal, HealthSignal::Lease { .. }),
+    );
+    let judge = Judge {
+        requests: Requests {
+            writer: writer(client.clone(), MANAGER, concurrency),
+            client: client.clone(),
+            nodes: nodes.clone(),
+            pods: pods.clone(),
+        },
+        options,
+        nodes: BTreeMap::new(),
+        nodes_are_known: false,
+        watched_leases: leases.clone(),
+        leases: BTreeMap::new(),
+        pods_of: pods.index(|pod: &BoundPod, emit| emit(pod.node.clone())),
+        cache,
+        missing: BTreeMap::new(),
+    };
+    let shell = Shell::new(judge, concurrency, clock);
+    shell.follow(nodes, Judge::node_changed);
+    shell.follow(&pods, Judge::pod_changed);
+    shell.follow(&leases, Judge::lease_changed);
+    let bound = reflect::Options {
+        field_selector: Some("spec.nodeName!=".to_owned()),
+        ..reflect::Options::default()
+    };
+    let in_namespace = reflect::Options {
+        namespace: Some(LEASE_NAMESPACE.to_owned()),
+        ..reflect::Options::default()
+    };
+    let watch_pods = reflect(client.clone(), pods, bound, stop.clone());
+    let watch_leases = match has_leases {
+        true => reflect(client, leases, in_namespace, stop.clone()).boxed(),
+        false => async {}.boxed(),
+    };
+    let (nodes, known) = (nodes.clone(), Arc::clone(&shell));
+    let nodes_known = async move {
+        nodes.wait_synced().await;
+        known.with(|judge, _, queue| judge.nodes_known(queue));
+    };
+    let watches = async move {
+        tokio::join!(watch_pods, watch_leases, nodes_known);
+    };
+    shell.run(watches, stop)
 }
 
-enum Observed {
-    Node(Change<Node>),
-    Lease(Change<(String, Option<Timestamp>)>),
-    Pod(Change<BoundPod>),
+#[derive(Deserialize)]
+struct LeaseObject {
+    #[serde(default)]
+    spec: LeaseSpec,
 }
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LeaseSpec {
+    renew_time: Option<MicroTime>,
+}
+
+/// When each node lease was renewed, by the clock of the node.
+type Leases = Kind<Reduced<LeaseObject, Option<Timestamp>>>;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    Node(String),
-    Pod(PodKey),
+    Node(Arc<str>),
+    Pod(ObjectKey),
 }
 
 struct LeaseEntry {
@@ -95,54 +128,47 @@ struct LeaseEntry {
 }
 
 struct NodeEntry {
-    node: Node,
+    node: Arc<Node>,
     seen_at: Timestamp,
     dark_since: Option<Timestamp>,
 }
 
 struct Judge {
-    client: Client,
+    requests: Requests,
     options: LifecycleOptions,
-    nodes: BTreeMap<String, NodeEntry>,
-    node_listing: Listing<String>,
-    leases: BTreeMap<String, LeaseEntry>,
-    lease_listing: Listing<String>,
-    pods: BTreeMap<PodKey, BoundPod>,
-    pod_listing: Listing<PodKey>,
-    pods_of: BTreeMap<String, BTreeSet<PodKey>>,
+    nodes: BTreeMap<Arc<str>, NodeEntry>,
+    /// Whether all nodes have been listed once.
+    nodes_are_known: bool,
+    watched_leases: Leases,
+    leases: BTreeMap<Arc<str>, LeaseEntry>,
+    cache: Cache,
+    pods_of: Index<BoundPod, ObjectKey>,
     /// Nodes that pods name and that do not exist, and since when that is known.
-    missing: BTreeMap<String, Timestamp>,
+    missing: BTreeMap<Arc<str>, Timestamp>,
 }
 
 impl Judge {
-    fn new(client: Client, options: LifecycleOptions) -> Self {
-        Self {
-            client,
-            options,
-            nodes: BTreeMap::new(),
-            node_listing: Listing::default(),
-            leases: BTreeMap::new(),
-            lease_listing: Listing::default(),
-            pods: BTreeMap::new(),
-            pod_listing: Listing::default(),
-            pods_of: BTreeMap::new(),
-            missing: BTreeMap::new(),
+    fn mark_pods(&self, node: &ObjectKey, queue: &Queue<Key>) {
+        for pod in self.pods_of.get(&self.cache.moment(), node) {
+            queue.mark(Key::Pod(pod.meta.key.clone()), Priority::High);
         }
     }
 
-    fn mark_pods(&self, node: &str, queue: &mut Queue<Key>) {
-        for key in self.pods_of.get(node).into_iter().flatten() {
-            queue.mark(Key::Pod(key.clone()));
+    fn node_changed(&mut self, change: &Change<Node>, now: Timestamp, queue: &Queue<Key>) {
+        match self.requests.nodes.latest(&change.key) {
+            Some(node) => self.node_applied(node, now, queue),
+            None => {
+                self.nodes.remove(&change.key.name);
+                self.mark_pods(&change.key, queue);
+            }
         }
     }
 
-    fn node_applied(&mut self, node: Node, now: Timestamp, queue: &mut Queue<Key>) {
-        let name = node.name.clone();
-        self.missing.remove(&name);
-        let known = self.nodes.get(&name).filter(|known| known.node.uid == node.uid);
-        if known.is_some_and(|known| node.version() <= known.node.version()) {
-            return;
-        }
+    fn node_applied(&mut self, node: Arc<Node>, now: Timestamp, queue: &Queue<Key>) {
+        let key = node.meta.key.clone();
+        self.missing.remove(&key.name);
+        let known = self.nodes.get(&key.name);
+        let known = known.filter(|known| known.node.meta.uid == node.meta.uid);
         let pods_concerned =
             known.is_none_or(|known| known.node.taints != node.taints || status_of(&known.node) != status_of(&node));
         // A node that has just said it is ready lives, even if the news of its lease are still on their way.
@@ -150,7 +176,7 @@ impl Judge {
         let seen_at = known.filter(|_| !recovered).map_or(now, |known| known.seen_at);
         let dark_since = (!node.powered).then(|| known.and_then(|known| known.dark_since).unwrap_or(now));
         self.nodes.insert(
-            name.clone(),
+            key.name.clone(),
             NodeEntry {
                 node,
                 seen_at,
@@ -158,45 +184,51 @@ impl Judge {
             },
         );
         if pods_concerned {
-            self.mark_pods(&name, queue);
+            self.mark_pods(&key, queue);
         }
-        queue.mark(Key::Node(name));
+        queue.mark(Key::Node(key.name), Priority::High);
     }
 
-    fn node_gone(&mut self, name: &str, queue: &mut Queue<Key>) {
-        self.nodes.remove(name);
-        queue.forget(&Key::Node(name.to_owned()));
-        self.mark_pods(name, queue);
-    }
-
-    fn pod_applied(&mut self, pod: BoundPod, queue: &mut Queue<Key>) {
-        let known = self.pods.get(&pod.key);
-        if known.is_some_and(|known| known.uid == pod.uid && pod.version <= known.version) {
-            return;
-        }
-        if let Some(known) = known
-            && known.node != pod.node
-        {
-            self.pod_gone(&pod.key, queue);
-        }
-        self.pods_of
-            .entry(pod.node.clone())
-            .or_default()
-            .insert(pod.key.clone());
-        queue.mark(Key::Pod(pod.key.clone()));
-        self.pods.insert(pod.key.clone(), pod);
-    }
-
-    fn pod_gone(&mut self, key: &PodKey, queue: &mut Queue<Key>) {
-        let Some(pod) = self.pods.remove(key) else { return };
-        if let Some(keys) = self.pods_of.get_mut(&pod.node) {
-            keys.remove(key);
-            if keys.is_empty() {
-                self.pods_of.remove(&pod.node);
-                self.missing.remove(&pod.node);
+    /// Pods whose node was missing could not be judged before all nodes were listed.
+    fn nodes_known(&mut self, queue: &Queue<Key>) {
+        self.nodes_are_known = true;
+        for node in self.pods_of.keys(&self.cache.moment()) {
+            if !self.nodes.contains_key(&node.name) {
+                self.mark_pods(&node, queue);
             }
         }
-        queue.forget(&Key::Pod(key.clone()));
+    }
+
+    fn pod_changed(&mut self, change: &Change<BoundPod>, _now: Timestamp, queue: &Queue<Key>) {
+        if change.new.is_some() {
+            queue.mark(Key::Pod(change.key.clone()), Priority::High);
+        }
+        if let Some(old) = &change.old
+            && self.pods_of.count(&self.cache.moment(), &old.node) == 0
+        {
+            self.missing.remove(&old.node.name);
+        }
+    }
+
+    fn lease_changed(&mut self, change: &Change<Option<Timestamp>>, now: Timestamp, queue: &Queue<Key>) {
+        let name = &change.key.name;
+        let Some(renewed) = self.watched_leases.latest(&change.key) else {
+            self.leases.remove(name);
+            return;
+        };
+        if self.leases.get(name).is_some_and(|known| known.renewed == *renewed) {
+            return;
+        }
+        let entry = LeaseEntry {
+            renewed: *renewed,
+            seen_at: now,
+        };
+        self.leases.insert(name.clone(), entry);
+        // A later deadline needs no work now: the earlier one recomputes it.
+        let node = self.nodes.get(name);
+        if node.is_some_and(|entry| status_of(&entry.node) != "True") {
+            queue.mark(Key::Node(name.clone()), Priority::High);
+        }
     }
 
     /// The last sign of life and the grace that applies to it.
@@ -205,50 +237,46 @@ impl Judge {
             // Its heartbeats may be late because this machine is busy; only its power says whether it lives.
             HealthSignal::Lease { grace } if entry.node.simulated && entry.node.powered => (None, grace),
             HealthSignal::Lease { grace } => {
-                let lease = self.leases.get(&entry.node.name).map(|lease| lease.seen_at);
+                let lease = self.leases.get(entry.node.name()).map(|lease| lease.seen_at);
                 (Some(lease.map_or(entry.seen_at, |seen| seen.max(entry.seen_at))), grace)
             }
             HealthSignal::Power { grace } => (entry.dark_since, grace),
         }
     }
 
-    fn begin_node(&mut self, name: &str, now: Timestamp, queue: &mut Queue<Key>) -> Option<Action<Outcome>> {
+    fn begin_node(&mut self, name: &Arc<str>, now: Timestamp, queue: &Queue<Key>) -> Option<Action<()>> {
         let entry = self.nodes.get(name).filter(|entry| !entry.node.deleting)?;
         let (last_sign, grace) = self.last_sign(entry);
         let status = match judge(last_sign, grace, now) {
             Verdict::Silent => unknown_patch(&entry.node, now),
             Verdict::Alive { check_again } => {
                 if let Some(moment) = check_again {
-                    queue.wake_at(Key::Node(name.to_owned()), moment);
+                    queue.mark_at(Key::Node(name.clone()), moment);
                 }
                 None
             }
         };
+        let node = Arc::clone(&entry.node);
         if let Some(patch) = status {
-            return Some(patch_node(
-                self.client.clone(),
-                name.to_owned(),
-                NodePatch::Status(patch),
-            ));
+            return Some(self.requests.patch_node_status(node, patch));
         }
-        let taints = wanted_taints(&entry.node, now)?;
-        let patch = taint_patch(&entry.node, &taints);
-        Some(patch_node(self.client.clone(), name.to_owned(), NodePatch::Spec(patch)))
+        let taints = wanted_taints(&node, now)?;
+        Some(self.requests.taint(node, &taints))
     }
 
-    fn begin_pod(&mut self, key: &PodKey, now: Timestamp, queue: &mut Queue<Key>) -> Option<Action<Outcome>> {
-        let pod = self.pods.get(key)?;
-        let Some(entry) = self.nodes.get(&pod.node) else {
-            if !self.node_listing.is_complete() {
+    fn begin_pod(&mut self, key: &ObjectKey, now: Timestamp, queue: &Queue<Key>) -> Option<Action<()>> {
+        let pod = self.requests.pods.latest(key)?;
+        let Some(entry) = self.nodes.get(&pod.node.name) else {
+            if !self.nodes_are_known {
                 return None;
             }
-            let since = *self.missing.entry(pod.node.clone()).or_insert(now);
+            let since = *self.missing.entry(pod.node.name.clone()).or_insert(now);
             let end = later(since, self.options.orphan_grace);
             if now < end {
-                queue.wake_at(Key::Pod(key.clone()), end);
+                queue.mark_at(Key::Pod(key.clone()), end);
                 return None;
             }
-            return Some(collect_orphan(self.client.clone(), pod, now));
+            return Some(self.requests.collect_orphan(pod, now));
         };
         if pod.deleting || pod.terminal {
             return None;
@@ -261,23 +289,16 @@ impl Judge {
         ) {
             if moment <= now {
                 let message = "Taint manager: deleting due to NoExecute taint";
-                return Some(disrupt(
-                    self.client.clone(),
-                    pod,
-                    "DeletionByTaintManager",
-                    message,
-                    None,
-                    now,
-                ));
+                return Some(self.requests.disrupt(pod, "DeletionByTaintManager", message, None, now));
             }
-            queue.wake_at(Key::Pod(key.clone()), moment);
+            queue.mark_at(Key::Pod(key.clone()), moment);
         }
         if pod.ready && ["Unknown", "False"].contains(&status_of(&entry.node)) {
             let condition = json!({
                 "type": "Ready", "status": "False", "reason": "NodeNotReady",
                 "message": "Node is not ready", "lastTransitionTime": whole_second(now),
             });
-            return Some(patch_pod(self.client.clone(), pod, json!({"conditions": [condition]})));
+            return Some(self.requests.patch_pod(pod, json!({"conditions": [condition]})));
         }
         None
     }
@@ -290,84 +311,13 @@ fn status_of(node: &Node) -> &str {
 
 impl Controller for Judge {
     type Key = Key;
-    type Event = Observed;
-    type Outcome = Outcome;
+    type Outcome = ();
     const NAME: &'static str = "node lifecycle";
 
-    fn observe(&mut self, event: Observed, now: Timestamp, queue: &mut Queue<Key>) {
-        match event {
-            Observed::Node(Change::ListStarted) => self.node_listing.start(),
-            Observed::Node(Change::Applied(node)) => {
-                self.node_listing.saw(&node.name);
-                self.node_applied(node, now, queue);
-            }
-            Observed::Node(Change::Deleted(node)) => self.node_gone(&node.name, queue),
-            Observed::Node(Change::ListDone) => {
-                for name in self.node_listing.finish(self.nodes.keys()) {
-                    self.node_gone(&name, queue);
-                }
-                // Pods whose node was missing could not be judged before the list was complete.
-                let homeless: Vec<String> = self
-                    .pods_of
-                    .keys()
-                    .filter(|node| !self.nodes.contains_key(*node))
-                    .cloned()
-                    .collect();
-                for node in homeless {
-                    self.mark_pods(&node, queue);
-                }
-            }
-            Observed::Lease(Change::ListStarted) => self.lease_listing.start(),
-            Observed::Lease(Change::Applied((name, renewed))) => {
-                self.lease_listing.saw(&name);
-                if self.leases.get(&name).is_none_or(|known| known.renewed != renewed) {
-                    self.leases.insert(name.clone(), LeaseEntry { renewed, seen_at: now });
-                    // A later deadline needs no work now: the earlier one recomputes it.
-                    if self
-                        .nodes
-                        .get(&name)
-                        .is_some_and(|entry| status_of(&entry.node) != "True")
-                    {
-                        queue.mark(Key::Node(name));
-                    }
-                }
-            }
-            Observed::Lease(Change::Deleted((name, _))) => {
-                self.leases.remove(&name);
-            }
-            Observed::Lease(Change::ListDone) => {
-                for name in self.lease_listing.finish(self.leases.keys()) {
-                    self.leases.remove(&name);
-                }
-            }
-            Observed::Pod(Change::ListStarted) => self.pod_listing.start(),
-            Observed::Pod(Change::Applied(pod)) => {
-                self.pod_listing.saw(&pod.key);
-                self.pod_applied(pod, queue);
-            }
-            Observed::Pod(Change::Deleted(pod)) => {
-                if self.pods.get(&pod.key).is_some_and(|known| known.uid == pod.uid) {
-                    self.pod_gone(&pod.key, queue);
-                }
-            }
-            Observed::Pod(Change::ListDone) => {
-                for key in self.pod_listing.finish(self.pods.keys()) {
-                    self.pod_gone(&key, queue);
-                }
-            }
-        }
-    }
-
-    fn begin(&mut self, key: &Key, now: Timestamp, queue: &mut Queue<Key>) -> Option<Action<Outcome>> {
+    fn begin(&mut self, key: &Key, now: Timestamp, queue: &Queue<Key>) -> Option<Action<()>> {
         match key {
             Key::Node(name) => self.begin_node(name, now, queue),
             Key::Pod(pod) => self.begin_pod(pod, now, queue),
-        }
-    }
-
-    fn finish(&mut self, _key: &Key, outcome: Outcome, now: Timestamp, queue: &mut Queue<Key>) {
-        if let Outcome::Node(node) = outcome {
-            self.node_applied(*node, now, queue);
         }
     }
 }

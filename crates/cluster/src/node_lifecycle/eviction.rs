@@ -4,8 +4,8 @@
 //! the default tolerations of Kubernetes' admission would have it.
 
 use super::health::{NOT_READY, UNREACHABLE};
-use crate::clock::later;
 use crate::tolerations::{Taint, Toleration};
+use coppice_runtime::clock::later;
 use jiff::Timestamp;
 use std::time::Duration;
 

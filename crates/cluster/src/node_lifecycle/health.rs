@@ -3,9 +3,9 @@
 //! Owns two pure decisions: the verdict over a node's silence, and the taints a node must carry because of its
 //! `Ready` condition and cordon. Taints of others are kept in place and order.
 
-use crate::clock::{later, whole_second};
 use crate::node_view::{Node, NodeCondition};
 use crate::tolerations::Taint;
+use coppice_runtime::clock::{later, whole_second};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(crate) fn unknown_patch(node: &Node, now: Timestamp) -> Option<Value> {
             }
         })
         .collect();
-    (!conditions.is_empty()).then(|| json!({"metadata": {"uid": node.uid}, "status": {"conditions": conditions}}))
+    (!conditions.is_empty()).then(|| json!({"status": {"conditions": conditions}}))
 }
 
 /// The taints the node must carry; nothing if it carries exactly these.

@@ -2,33 +2,37 @@
 //!
 //! Owns the projection of bound pods and the writes: what is gone or was changed by others is left to the watch.
 
-use crate::clock::whole_second;
-use crate::engine::Action;
-use crate::engine::requests::{Deletion, delete, is_conflict, is_not_found, patch_as, version_number};
-use crate::kubelet::pod::PodKey;
+use crate::controller::{Action, unless_changed};
 use crate::kubelet::status::PodStatus;
-use crate::node_view::{Node, NodeObject};
+use crate::node_view::{Node, Nodes};
 use crate::tolerations::{Taint, Toleration};
+use crate::view::{Metadata, Reduced};
+use coppice_runtime::cache::{Interner, Kind, Meta, ObjectKey};
+use coppice_runtime::clock::whole_second;
+use coppice_runtime::write::{DeleteOptions, Patch, Precondition, WriteError, Writer};
 use futures::FutureExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod as ApiPod;
+use k8s_openapi::api::core::v1::Node as ApiNode;
 use kube::Client;
-use kube::api::{Api, ObjectMeta, Patch};
-use serde::{Deserialize, Serialize};
+use kube::api::Api;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
-const MANAGER: &str = "coppice-node-lifecycle";
+pub(super) const MANAGER: &str = "coppice-node-lifecycle";
 
-#[derive(Clone, Debug, Serialize, Deserialize, kube::Resource)]
-#[resource(inherit = ApiPod)]
+/// The pods that are bound to nodes.
+pub(super) type BoundPods = Kind<Reduced<PodObject, BoundPod>>;
+
+#[derive(Deserialize)]
 pub(super) struct PodObject {
-    metadata: ObjectMeta,
+    metadata: Metadata,
     spec: SpecObject,
     #[serde(default)]
     status: PodStatus,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SpecObject {
     node_name: String,
@@ -37,145 +41,114 @@ struct SpecObject {
 
 /// A bound pod as the judge sees it.
 pub(super) struct BoundPod {
-    pub(super) key: PodKey,
-    pub(super) uid: String,
-    pub(super) version: u64,
-    pub(super) node: String,
+    pub(super) meta: Meta,
+    pub(super) node: ObjectKey,
     pub(super) tolerations: Vec<Toleration>,
     pub(super) deleting: bool,
     pub(super) terminal: bool,
     pub(super) ready: bool,
 }
 
-impl From<PodObject> for BoundPod {
-    fn from(object: PodObject) -> Self {
+impl BoundPod {
+    pub(super) fn from_object(meta: &Meta, object: PodObject, names: &Interner) -> Self {
         Self {
-            key: PodKey::of(&object.metadata),
-            version: version_number(object.metadata.resource_version.as_deref()),
-            uid: object.metadata.uid.unwrap_or_default(),
-            node: object.spec.node_name,
+            meta: meta.clone(),
+            node: ObjectKey::new(names.intern(""), names.intern(&object.spec.node_name)),
             tolerations: object.spec.tolerations,
-            deleting: object.metadata.deletion_timestamp.is_some(),
+            deleting: object.metadata.is_deleting(),
             terminal: object.status.is_terminal(),
             ready: object.status.is_ready(),
         }
     }
 }
 
-/// What a request brought back.
-pub(super) enum Outcome {
-    Node(Box<Node>),
-    Done,
+/// What requests are made with.
+#[derive(Clone)]
+pub(super) struct Requests {
+    pub(super) client: Client,
+    pub(super) writer: Writer,
+    pub(super) nodes: Nodes,
+    pub(super) pods: BoundPods,
 }
 
-/// A change of a node.
-pub(super) enum NodePatch {
-    Status(Value),
-    Spec(Value),
-}
+impl Requests {
+    /// Changes the status of a node.
+    pub(super) fn patch_node_status(&self, node: Arc<Node>, patch: Value) -> Action<()> {
+        let Self { writer, nodes, .. } = self.clone();
+        async move {
+            let known = Precondition::uid(&node.meta);
+            let answer = writer.patch_status(&nodes, &node.meta.key, &known, Patch::Strategic(patch));
+            unless_changed(answer.await).map(drop)
+        }
+        .boxed()
+    }
 
-/// The patch that gives a node these taints.
-pub(super) fn taint_patch(node: &Node, taints: &[Taint]) -> Value {
-    // The whole list is replaced, so it must be the list that was read.
-    json!({
-        "metadata": {"uid": node.uid, "resourceVersion": node.resource_version},
-        "spec": {"taints": taints},
-    })
-}
+    /// Gives a node these taints.
+    pub(super) fn taint(&self, node: Arc<Node>, taints: &[Taint]) -> Action<()> {
+        let Self { writer, nodes, .. } = self.clone();
+        let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
+        async move {
+            // The whole list is replaced, so it must be the list that was read.
+            let known = Precondition::version(&node.meta);
+            unless_changed(writer.patch(&nodes, &node.meta.key, &known, patch).await).map(drop)
+        }
+        .boxed()
+    }
 
-/// Changes a node.
-pub(super) fn patch_node(client: Client, name: String, patch: NodePatch) -> Action<Outcome> {
-    async move {
-        let nodes: Api<NodeObject> = Api::all(client);
-        let answer = match &patch {
-            NodePatch::Status(patch) => {
-                nodes
-                    .patch_status(&name, &patch_as(MANAGER), &Patch::Strategic(patch))
-                    .await
+    /// Changes the status of a pod.
+    pub(super) fn patch_pod(&self, pod: Arc<BoundPod>, status: Value) -> Action<()> {
+        let requests = self.clone();
+        async move { requests.write_pod_status(&pod.meta, status).await }.boxed()
+    }
+
+    async fn write_pod_status(&self, pod: &Meta, status: Value) -> Result<(), WriteError> {
+        let (known, patch) = (Precondition::uid(pod), Patch::Strategic(json!({"status": status})));
+        let answer = self.writer.patch_status(&self.pods, &pod.key, &known, patch);
+        unless_changed(answer.await).map(drop)
+    }
+
+    /// Notes why the pod goes, then deletes it.
+    pub(super) fn disrupt(
+        &self,
+        pod: Arc<BoundPod>,
+        reason: &'static str,
+        message: &'static str,
+        grace: Option<u32>,
+        now: Timestamp,
+    ) -> Action<()> {
+        let requests = self.clone();
+        async move {
+            let mut status = json!({"conditions": [{
+                "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
+                "lastTransitionTime": whole_second(now),
+            }]});
+            if grace == Some(0) {
+                status["phase"] = json!("Failed");
             }
-            NodePatch::Spec(patch) => nodes.patch(&name, &patch_as(MANAGER), &Patch::Merge(patch)).await,
-        };
-        match answer {
-            Ok(object) => Ok(Outcome::Node(Box::new(Node::from_object(object)))),
-            // Someone else was faster; what they wrote is on its way here.
-            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(Outcome::Done),
-            Err(error) => Err(error),
+            if !pod.terminal {
+                requests.write_pod_status(&pod.meta, status).await?;
+            }
+            let options = DeleteOptions {
+                grace_seconds: grace,
+                ..DeleteOptions::default()
+            };
+            unless_changed(requests.writer.delete(&requests.pods, &pod.meta, options).await).map(drop)
         }
+        .boxed()
     }
-    .boxed()
-}
 
-/// Changes the status of a pod.
-pub(super) fn patch_pod(client: Client, pod: &BoundPod, status: Value) -> Action<Outcome> {
-    let (key, uid) = (pod.key.clone(), pod.uid.clone());
-    async move {
-        write_pod_status(&client, &key, &uid, status).await?;
-        Ok(Outcome::Done)
-    }
-    .boxed()
-}
-
-async fn write_pod_status(client: &Client, key: &PodKey, uid: &str, status: Value) -> Result<(), kube::Error> {
-    let pods: Api<PodObject> = Api::namespaced(client.clone(), &key.namespace);
-    let patch = json!({"metadata": {"uid": uid}, "status": status});
-    match pods
-        .patch_status(&key.name, &patch_as(MANAGER), &Patch::Strategic(&patch))
-        .await
-    {
-        Ok(_) => Ok(()),
-        Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Notes why the pod goes, then deletes it.
-pub(super) fn disrupt(
-    client: Client,
-    pod: &BoundPod,
-    reason: &'static str,
-    message: &'static str,
-    grace: Option<u32>,
-    now: Timestamp,
-) -> Action<Outcome> {
-    let (key, uid, terminal) = (pod.key.clone(), pod.uid.clone(), pod.terminal);
-    async move {
-        let mut status = json!({"conditions": [{
-            "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
-            "lastTransitionTime": whole_second(now),
-        }]});
-        if grace == Some(0) {
-            status["phase"] = json!("Failed");
+    /// Removes a pod whose node is gone, after asking the API server whether it really is.
+    pub(super) fn collect_orphan(&self, pod: Arc<BoundPod>, now: Timestamp) -> Action<()> {
+        let nodes: Api<ApiNode> = Api::all(self.client.clone());
+        let node = pod.node.name.clone();
+        let message = "PodGC: node no longer exists";
+        let removal = self.disrupt(pod, "DeletionByPodGC", message, Some(0), now);
+        async move {
+            match nodes.get_metadata_opt(&node).await? {
+                Some(_) => Ok(()),
+                None => removal.await,
+            }
         }
-        if !terminal {
-            write_pod_status(&client, &key, &uid, status).await?;
-        }
-        let pods: Api<PodObject> = Api::namespaced(client, &key.namespace);
-        delete(
-            &pods,
-            &key.name,
-            Deletion {
-                uid,
-                grace,
-                ..Deletion::default()
-            },
-        )
-        .await?;
-        Ok(Outcome::Done)
+        .boxed()
     }
-    .boxed()
-}
-
-/// Removes a pod whose node is gone, after asking the API server whether it really is.
-pub(super) fn collect_orphan(client: Client, pod: &BoundPod, now: Timestamp) -> Action<Outcome> {
-    let node = pod.node.clone();
-    let message = "PodGC: node no longer exists";
-    let removal = disrupt(client.clone(), pod, "DeletionByPodGC", message, Some(0), now);
-    async move {
-        let nodes: Api<NodeObject> = Api::all(client);
-        if nodes.get_metadata_opt(&node).await?.is_some() {
-            return Ok(Outcome::Done);
-        }
-        removal.await
-    }
-    .boxed()
 }

@@ -1,28 +1,28 @@
 //! A whole simulated cluster around an API server.
 //!
 //! Owns the start and the clean end of the components, and the creation of nodes. Everything else is the business of
-//! the components; they share nothing but the API server.
+//! the components; they share nothing but the API server and one watch of its nodes.
 
 mod options;
 
 pub use options::{Controllers, Options};
 
 use crate::behaviour::POWER;
-use crate::engine::requests::{is_conflict, is_not_found, patch_as};
 use crate::kubelet::{self, KubeletOptions};
 use crate::node_life::{self, LEASE_NAMESPACE, NodeLifeOptions, ensure_namespace};
 use crate::node_lifecycle::{self, HealthSignal, LifecycleOptions};
+use crate::node_view::nodes;
 use crate::{default_scheduler, garbage_collector, namespaces, service_accounts};
+use coppice_runtime::cache::reflect::{self, reflect};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use kube::api::{Api, Patch, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -75,7 +75,7 @@ impl fmt::Debug for SimulatedCluster {
 impl SimulatedCluster {
     /// Creates the nodes that are not there yet and starts the chosen components.
     ///
-    /// The client should not repeat requests by itself: see [`crate::client_without_retries`]. Nodes outlive the
+    /// The client should not repeat requests by itself: see [`coppice_runtime::layers::client`]. Nodes outlive the
     /// cluster, and a cluster started later takes over the nodes and pods it finds.
     pub async fn start(client: Client, options: Options) -> Result<Self, ClusterError> {
         let stop = CancellationToken::new();
@@ -103,7 +103,7 @@ impl SimulatedCluster {
     fn spawn(&mut self, options: &Options) {
         let concurrency = options.concurrency.max(1);
         let client = || self.client.clone();
-        let clock = || Arc::clone(&options.clock);
+        let (clock, nodes) = (&options.clock, nodes());
         let stop = || self.stop.clone();
         let tasks = &mut self.tasks;
         let mut run = |name: &'static str, component: BoxFuture<'static, ()>| {
@@ -116,7 +116,10 @@ impl SimulatedCluster {
                 lease_interval: options.heartbeats,
                 concurrency,
             };
-            run("node life", node_life::run(client(), life, clock(), stop()).boxed());
+            run(
+                "node life",
+                node_life::run(client(), &nodes, life, clock, stop()).boxed(),
+            );
         }
         if chosen.kubelets {
             let kubelet = KubeletOptions {
@@ -125,7 +128,10 @@ impl SimulatedCluster {
                 wait_rules: options.wait_rules.clone(),
                 concurrency,
             };
-            run("kubelets", kubelet::run(client(), kubelet, clock(), stop()).boxed());
+            run(
+                "kubelets",
+                kubelet::run(client(), &nodes, kubelet, clock, stop()).boxed(),
+            );
         }
         if chosen.node_lifecycle {
             let grace = options.node_grace;
@@ -140,31 +146,38 @@ impl SimulatedCluster {
             };
             run(
                 "node lifecycle controller",
-                node_lifecycle::run(client(), lifecycle, clock(), stop()).boxed(),
+                node_lifecycle::run(client(), &nodes, lifecycle, clock, stop()).boxed(),
             );
         }
         if chosen.garbage_collector {
             run(
                 "garbage collector",
-                garbage_collector::run(client(), concurrency, clock(), stop()).boxed(),
+                garbage_collector::run(client(), concurrency, clock, stop()).boxed(),
             );
         }
         if chosen.namespaces {
             run(
                 "namespace controller",
-                namespaces::run(client(), concurrency, clock(), stop()).boxed(),
+                namespaces::run(client(), concurrency, clock, stop()).boxed(),
             );
         }
         if chosen.service_accounts {
             run(
                 "service account controller",
-                service_accounts::run(client(), concurrency, clock(), stop()).boxed(),
+                service_accounts::run(client(), concurrency, clock, stop()).boxed(),
             );
         }
         if chosen.default_scheduler {
             run(
                 "default scheduler",
-                default_scheduler::run(client(), concurrency, clock(), stop()).boxed(),
+                default_scheduler::run(client(), &nodes, concurrency, clock, stop()).boxed(),
+            );
+        }
+        // Last, because the components above follow its first changes too.
+        if chosen.node_life || chosen.kubelets || chosen.node_lifecycle || chosen.default_scheduler {
+            run(
+                "watch of nodes",
+                reflect(client(), nodes, reflect::Options::default(), stop()).boxed(),
             );
         }
     }
@@ -183,7 +196,7 @@ impl SimulatedCluster {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let patch = json!({"metadata": {"annotations": {POWER: value}}});
         nodes
-            .patch_metadata(node, &patch_as(MANAGER), &Patch::Merge(&patch))
+            .patch_metadata(node, &PatchParams::apply(MANAGER), &Patch::Merge(&patch))
             .await
             .map(|_| ())
             .map_err(|source| ClusterError::Power {
@@ -247,7 +260,7 @@ async fn create_node(client: Client, node: Node) -> Result<(), ClusterError> {
     let nodes: Api<Node> = Api::all(client);
     let created = match nodes.create(&PostParams::default(), &node).await {
         Ok(created) => created,
-        Err(error) if is_conflict(&error) => nodes.get(&name).await.map_err(failed)?,
+        Err(kube::Error::Api(status)) if status.is_already_exists() => nodes.get(&name).await.map_err(failed)?,
         Err(error) => return Err(failed(error)),
     };
     let has_capacity = created
@@ -258,11 +271,11 @@ async fn create_node(client: Client, node: Node) -> Result<(), ClusterError> {
     }
     let patch = json!({"status": node.status});
     match nodes
-        .patch_status(&name, &patch_as(MANAGER), &Patch::Strategic(&patch))
+        .patch_status(&name, &PatchParams::apply(MANAGER), &Patch::Strategic(&patch))
         .await
     {
         Ok(_) => Ok(()),
-        Err(error) if is_not_found(&error) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(error) => Err(failed(error)),
     }
 }

@@ -4,10 +4,10 @@
 //! real Kubernetes, use [`Controllers::nodes_only`].
 
 use crate::behaviour::PodBehaviour;
-use crate::clock::{Clock, RealClock};
 use crate::init_wait::{WaitRule, clique_wait_rule};
 use crate::node_view::NodeSelection;
 use crate::profile::NodeProfile;
+use coppice_runtime::clock::{SharedClock, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl Controllers {
 }
 
 /// The settings of a simulated cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     pub(super) profile: NodeProfile,
     pub(super) node_count: u32,
@@ -81,7 +81,7 @@ pub struct Options {
     pub(super) controllers: Controllers,
     pub(super) wait_rules: Vec<WaitRule>,
     pub(super) concurrency: usize,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: SharedClock,
 }
 
 impl Default for Options {
@@ -98,7 +98,7 @@ impl Default for Options {
             controllers: Controllers::all(),
             wait_rules: vec![clique_wait_rule()],
             concurrency: 32,
-            clock: Arc::new(RealClock),
+            clock: Arc::new(SystemClock),
         }
     }
 }
@@ -178,7 +178,7 @@ impl Options {
 
     /// Where the time comes from.
     #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub fn clock(mut self, clock: SharedClock) -> Self {
         self.clock = clock;
         self
     }

@@ -1,12 +1,11 @@
 //! A cluster inside a test: the embedded API server, every component, virtual time, and a log of all writes.
 
 use coppice_apiserver::ApiServer;
-use coppice_cluster::clock::{Clock, TokioClock};
 use coppice_cluster::profile::NodeProfile;
 use coppice_cluster::{Options, SimulatedCluster};
+use coppice_runtime::clock::{Clock, TokioClock};
 use futures::StreamExt;
 use http::{Method, Request};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::client::Body;
@@ -23,14 +22,6 @@ use tower::{BoxError, ServiceExt};
 
 /// Virtual time after which a condition counts as never met.
 const PATIENCE: Duration = Duration::from_secs(3600);
-
-struct ServerClock(TokioClock);
-
-impl coppice_apiserver::ports::Clock for ServerClock {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-}
 
 /// What happens to a request of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +58,8 @@ impl World {
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
             .with_test_writer()
             .try_init();
-        let clock = TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let server = ApiServer::builder().seed(1).clock(ServerClock(clock)).build();
+        let clock = TokioClock::new("2026-01-01T00:00:00Z".parse().unwrap());
+        let server = ApiServer::builder().seed(1).clock(move || clock.now()).build();
         let writes = Arc::new(Mutex::new(Vec::new()));
         let (log, inner) = (Arc::clone(&writes), server.service());
         let count = Arc::new(AtomicUsize::new(0));

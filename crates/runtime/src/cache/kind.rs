@@ -193,6 +193,13 @@ impl<P: Projection> Kind<P> {
         self.shared.barrier.read().get(key).cloned()
     }
 
+    /// The object under `key` as it is held right now: for a handler, which may be called later than a newer change was
+    /// made.
+    #[must_use]
+    pub fn latest(&self, key: &ObjectKey) -> Option<Arc<P::View>> {
+        self.shared.barrier.read().get(key).cloned()
+    }
+
     /// All objects, ordered by key.
     #[must_use]
     pub fn all(&self, _moment: &Moment<'_>) -> Vec<Arc<P::View>> {
@@ -202,6 +209,18 @@ impl<P: Projection> Kind<P> {
             .iter()
             .map(|(_, view)| view.clone())
             .collect()
+    }
+
+    /// Waits until the kind has been listed once.
+    pub async fn wait_synced(&self) {
+        // The sender lives as long as this handle.
+        let _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// The keys of all objects, in order.
+    #[must_use]
+    pub fn keys(&self, _moment: &Moment<'_>) -> Vec<ObjectKey> {
+        self.shared.barrier.read().iter().map(|(key, _)| key.clone()).collect()
     }
 
     /// How the kind stands.

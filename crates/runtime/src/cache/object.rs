@@ -28,7 +28,7 @@ impl fmt::Display for Version {
 }
 
 /// Namespace and name. The namespace of a cluster-scoped object is empty.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ObjectKey {
     /// The namespace, empty for cluster-scoped objects.
     pub namespace: Arc<str>,
@@ -57,7 +57,7 @@ impl fmt::Display for ObjectKey {
 }
 
 /// The identity of one version of one object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Meta {
     /// Namespace and name.
     pub key: ObjectKey,

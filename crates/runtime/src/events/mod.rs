@@ -101,7 +101,6 @@ pub struct Recorder {
 pub struct Sink {
     notes: mpsc::Receiver<(Note, Timestamp)>,
     component: String,
-    rates: Rates,
     written: Counter,
     dropped_by_rate: Counter,
     failed: Counter,
@@ -126,7 +125,6 @@ pub fn recorder(component: &str, clock: SharedClock, metrics: &Metrics) -> (Reco
     let sink = Sink {
         notes: receiver,
         component: component.to_owned(),
-        rates: Rates::default(),
         written: of("written"),
         dropped_by_rate: of("dropped_by_rate"),
         failed: of("failed"),
@@ -152,16 +150,9 @@ impl Recorder {
 }
 
 impl Sink {
-    /// The same sink with other rates.
-    #[must_use]
-    pub fn with_rates(mut self, rates: Rates) -> Self {
-        self.rates = rates;
-        self
-    }
-
     /// Writes events until `stop` is cancelled or all recorders are gone; what waits is then written, within reason.
     pub async fn run(mut self, client: Client, stop: CancellationToken) {
-        let mut correlator = Correlator::new(self.rates);
+        let mut correlator = Correlator::new(Rates::default());
         loop {
             let due = correlator.next_due();
             let write = tokio::select! {

@@ -78,6 +78,8 @@ impl Default for Ranks {
 pub struct Options {
     /// Writes in flight at most. There are fewer while the server is busy.
     pub concurrency: usize,
+    /// Writes that may always be in flight, however busy the server is.
+    pub least_concurrency: usize,
     /// How long to wait for an answer.
     pub timeout: Duration,
     /// Who goes first.
@@ -92,6 +94,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             concurrency: 32,
+            least_concurrency: 4,
             timeout: Duration::from_secs(30),
             ranks: Ranks::default(),
             manager: "coppice".to_owned(),
@@ -108,12 +111,6 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    /// The object may be any of that name: only for server-side apply of what we alone own.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::default()
-    }
-
     /// The object is this one, in whatever version. Servers do not enforce it for the status of custom resources,
     /// whose metadata they ignore except for the version.
     #[must_use]
@@ -171,14 +168,11 @@ pub struct Writer {
     options: Options,
 }
 
-/// Writes that may always be in flight, however busy the server is.
-const LEAST_CONCURRENCY: usize = 4;
-
 impl Writer {
     /// A writer that asks `leadership` before each write.
     #[must_use]
     pub fn new(client: Client, leadership: Leadership, options: Options) -> Self {
-        let congestion = CongestionWindow::new(LEAST_CONCURRENCY, options.concurrency);
+        let congestion = CongestionWindow::new(options.least_concurrency, options.concurrency);
         Self {
             client,
             leadership,
@@ -243,27 +237,6 @@ impl Writer {
             .patch_subresource("status", &key.name, &params, &patch)
             .map_err(bad_request)?;
         self.send_and_fold(kind, "patch_status", self.options.ranks.status, request)
-            .await
-    }
-
-    /// Replaces an object; its `metadata.resourceVersion` is the precondition.
-    ///
-    /// # Errors
-    /// As classified.
-    pub async fn replace<P: Projection>(
-        &self,
-        kind: &Kind<P>,
-        key: &ObjectKey,
-        object: &(impl Serialize + Sync),
-    ) -> Result<Arc<P::View>, WriteError> {
-        let params = PostParams {
-            field_manager: Some(self.options.manager.clone()),
-            ..PostParams::default()
-        };
-        let request = request_of(kind, key)
-            .replace(&key.name, &params, body(object)?)
-            .map_err(bad_request)?;
-        self.send_and_fold(kind, "update", self.options.ranks.update, request)
             .await
     }
 

@@ -15,23 +15,16 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// The kind that the tests use.
 pub(crate) type Maps = Kind<Typed<ConfigMap>>;
 
-struct ServerClock(TokioClock);
-
-impl coppice_apiserver::ports::Clock for ServerClock {
-    fn now(&self) -> jiff::Timestamp {
-        self.0.now()
-    }
-}
-
 pub(crate) fn clock() -> TokioClock {
     TokioClock::new("2026-01-01T00:00:00Z".parse().unwrap())
 }
 
 pub(crate) fn server() -> ApiServer {
     // A short history, so that an interrupted watch may really find its version expired.
+    let clock = clock();
     ApiServer::builder()
         .seed(1)
-        .clock(ServerClock(clock()))
+        .clock(move || clock.now())
         .history_limit(20)
         .build()
 }
