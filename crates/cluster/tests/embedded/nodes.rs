@@ -122,3 +122,18 @@ async fn cordon_is_a_taint() {
     nodes.uncordon("node-00000").await.unwrap();
     until(nodes, "node-00000", |node| !tainted(node)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn nodes_are_watched_once_for_all_components_and_once_for_their_owners() {
+    let world = World::start(2, |options| options).await;
+    world.bound_pod("web", json!({}), json!({})).await;
+    world.until_pod("web", is_ready).await;
+    tokio::time::sleep(seconds(60)).await;
+    assert_eq!(world.watches_of("/api/v1/nodes"), 2);
+    assert_eq!(
+        world.watches_of("/api/v1/pods"),
+        4,
+        "kubelets, node lifecycle, scheduler, owners"
+    );
+    world.cluster.stop().await;
+}
