@@ -91,17 +91,11 @@ impl Embedded {
             .nodes(options.profile, options.nodes)
             .behaviour(options.behaviour)
             .heartbeats(Some(Duration::from_secs(2)))
-            .node_grace(Duration::from_secs(5));
+            .node_grace(Duration::from_secs(5))
+            .supervisor(supervisor.clone());
         let cluster = SimulatedCluster::start(client.clone(), nodes)
             .await
             .context("starting the simulated nodes")?;
-        let component = ended_or_stopped(cluster.component_ended(), group.stopping());
-        group.spawn_fallible("simulated nodes and controllers", async {
-            match component.await {
-                Some(name) => Err(format!("the {name} ended")),
-                None => Ok(()),
-            }
-        });
         let settings = Settings {
             topology_aware: true,
             default_scheduler: DEFAULT_NAME.to_owned(),

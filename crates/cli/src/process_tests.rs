@@ -203,7 +203,7 @@ async fn every_task_of_the_scheduler_is_essential() {
 async fn every_part_of_an_embedded_cluster_is_essential() {
     let parts = [
         "cluster: API server",
-        "cluster: simulated nodes and controllers",
+        "simulated cluster: kubelets",
         "operator: queue",
         "operator: watch of pods",
         "scheduler: decisions",

@@ -139,3 +139,103 @@ pub(crate) fn unless_changed<T>(answer: Result<T, WriteError>) -> Result<Option<
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::{Reduced, resource};
+    use coppice_runtime::cache::{Cache, ObjectKey};
+    use coppice_runtime::clock::{TokioClock, later};
+    use coppice_runtime::queue::Priority;
+    use futures::FutureExt;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde::de::IgnoredAny;
+    use serde_json::value::RawValue;
+    use tokio::sync::mpsc;
+
+    type Maps = Kind<Reduced<IgnoredAny, u64>>;
+
+    /// Reports the second of each attempt; the first attempt fails.
+    struct Probe {
+        attempts: mpsc::UnboundedSender<(ObjectKey, i64)>,
+        failed: u32,
+        maps: Maps,
+        seen: Vec<Option<u64>>,
+    }
+
+    impl Controller for Probe {
+        type Key = ObjectKey;
+        type Outcome = ();
+        const NAME: &'static str = "probe";
+
+        fn begin(&mut self, key: &ObjectKey, now: Timestamp, _: &Queue<ObjectKey>) -> Option<Action<()>> {
+            self.attempts.send((key.clone(), now.as_second())).unwrap();
+            let answer = match self.failed {
+                0 => Err(WriteError::Unavailable("injected".to_owned())),
+                _ => Ok(()),
+            };
+            Some(async { answer }.boxed())
+        }
+
+        fn failed(&mut self, _: &ObjectKey) {
+            self.failed += 1;
+        }
+    }
+
+    fn probe() -> (Arc<Shell<Probe>>, mpsc::UnboundedReceiver<(ObjectKey, i64)>, Maps) {
+        let (attempts, seen) = mpsc::unbounded_channel();
+        let projection = Reduced::new(|meta: &coppice_runtime::cache::Meta, _: IgnoredAny, _: &_| meta.version.0);
+        let maps = Cache::default().kind(resource::<ConfigMap>(), projection);
+        let probe = Probe {
+            attempts,
+            failed: 0,
+            maps: maps.clone(),
+            seen: Vec::new(),
+        };
+        let clock: SharedClock = Arc::new(TokioClock::new(Timestamp::UNIX_EPOCH));
+        (Shell::new(probe, 4, &clock), seen, maps)
+    }
+
+    fn map(version: u64) -> Box<RawValue> {
+        let metadata = format!(r#"{{"namespace":"n","name":"a","uid":"u","resourceVersion":"{version}"}}"#);
+        RawValue::from_string(format!(r#"{{"metadata":{metadata}}}"#)).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deadlines_wake_keys_and_failures_are_tried_again() {
+        let (shell, mut attempts, _) = probe();
+        let key = |seconds: u64| ObjectKey::new("n", seconds.to_string());
+        shell.with(|_, now, queue| {
+            for seconds in [30, 10] {
+                queue.mark_at(key(seconds), later(now, Duration::from_secs(seconds)));
+            }
+        });
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(Arc::clone(&shell).run(async {}, stop.clone()));
+        assert_eq!(attempts.recv().await, Some((key(10), 10)), "the earlier deadline first");
+        assert_eq!(attempts.recv().await.unwrap().0, key(10), "tried again");
+        assert_eq!(attempts.recv().await, Some((key(30), 30)));
+        assert_eq!(shell.with(|probe, _, _| probe.failed), 1);
+        stop.cancel();
+        running.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_reach_the_controller_and_its_kinds_do_not_keep_it_alive() {
+        let (shell, _attempts, maps) = probe();
+        shell.follow(&maps, |probe, change, _, queue| {
+            let latest = probe.maps.latest(&change.key);
+            probe.seen.push(latest.map(|version| *version));
+            queue.mark(change.key.clone(), Priority::High);
+        });
+        maps.observe(&map(1)).unwrap();
+        maps.observe(&map(2)).unwrap();
+        maps.observe_deleted(&map(3)).unwrap();
+        assert_eq!(shell.with(|probe, _, _| probe.seen.clone()), [Some(1), Some(2), None]);
+        assert!(!shell.with(|_, _, queue| queue.is_idle()));
+        let gone = Arc::downgrade(&shell);
+        drop(shell);
+        assert!(gone.upgrade().is_none());
+        maps.observe(&map(4)).unwrap();
+    }
+}

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! Each component is a pure decider in a thin shell: deciders take the time as an argument and are tested without a
-//! client; shells run in one common loop, fold their own writes into what they know, and neither poll nor write what is
-//! stored already.
+//! client; shells run on the queue and the caches of `coppice-runtime`, which fold in their own writes, and neither poll
+//! nor write what is stored already.
 
 #![recursion_limit = "256"]
 

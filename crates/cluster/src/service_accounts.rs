@@ -95,7 +95,8 @@ impl Keeper {
 }
 
 fn mark_namespace(change: &Change<bool>, queue: &Queue<Arc<str>>) {
-    if change.old.is_none() {
+    let stays = |view: &Option<Arc<bool>>| view.as_ref().is_some_and(|stays| **stays);
+    if stays(&change.new) && !stays(&change.old) {
         queue.mark(change.key.name.clone(), Priority::High);
     }
 }

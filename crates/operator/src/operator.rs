@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coppice_core::settings::Settings;
+use coppice_runtime::backoff::Backoff;
 use coppice_runtime::cache::Cache;
 use coppice_runtime::clock::{SharedClock, SystemClock};
 use coppice_runtime::lease::Leadership;
@@ -14,7 +15,7 @@ use coppice_runtime::write::{self, Writer};
 use coppice_runtime::{events, queue::Summary};
 use kube::Client;
 use tokio::sync::oneshot;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use crate::actions::Actions;
 use crate::controller::Controller;
@@ -56,15 +57,11 @@ impl Default for Options {
 
 /// Asks which kinds there are, until the API server answers.
 async fn served(client: &Client) -> Served {
-    let mut wait = Duration::from_millis(100);
-    loop {
-        match Served::discover(client).await {
-            Ok(served) => return served,
-            Err(error) => warn!(%error, "the API server does not say what it serves; asking again"),
-        }
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(Duration::from_secs(5));
-    }
+    let backoff = Backoff {
+        longest: Duration::from_secs(5),
+        ..Backoff::default()
+    };
+    backoff.until_ok("discovery", || Served::discover(client)).await
 }
 
 /// A running operator.

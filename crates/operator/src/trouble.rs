@@ -6,18 +6,24 @@
 //! planned is forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use coppice_core::command::Command;
 use coppice_core::report::{self, Failure, Subject};
-use jiff::{SignedDuration, Timestamp};
+use coppice_runtime::backoff::Backoff;
+use coppice_runtime::clock::later;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::keys::{Key, SetKey};
 
-/// The wait after the first refusal; it doubles with each further one.
-const FIRST_WAIT: SignedDuration = SignedDuration::from_millis(500);
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(60);
+/// The waits after refusals.
+const WAITS: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    longest: Duration::from_secs(60),
+    jitter: 0.0,
+};
 
 struct Entry {
     failure: Failure,
@@ -111,12 +117,10 @@ impl Trouble {
         if let Some(before) = before.filter(|entry| entry.failure.cause == failure.cause) {
             failure.since = before.failure.since;
         }
-        let doublings = attempts.saturating_sub(1).min(16);
-        let wait = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
         let entry = Entry {
             content,
             attempts,
-            retry_at: now.saturating_add(wait).unwrap_or(Timestamp::MAX),
+            retry_at: later(now, WAITS.full_delay(attempts)),
             failure,
         };
         of_key.insert(entry.failure.subject.clone(), entry);

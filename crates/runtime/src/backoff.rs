@@ -28,11 +28,17 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// The wait after `failures` failures in a row, at least one, before anything is taken off it at random.
+    #[must_use]
+    pub fn full_delay(&self, failures: u32) -> Duration {
+        let doubled = self.first.saturating_mul(1_u32 << failures.saturating_sub(1).min(31));
+        doubled.min(self.longest)
+    }
+
     /// The wait after `failures` failures in a row, at least one.
     pub fn delay(&self, failures: u32, random: &mut ChaCha8Rng) -> Duration {
-        let doubled = self.first.saturating_mul(1_u32 << failures.saturating_sub(1).min(31));
-        let full = doubled.min(self.longest);
-        full.mul_f64(1.0 - self.jitter.clamp(0.0, 1.0) * random.random_range(0.0..1.0))
+        self.full_delay(failures)
+            .mul_f64(1.0 - self.jitter.clamp(0.0, 1.0) * random.random_range(0.0..1.0))
     }
 
     /// Repeats `attempt` until it succeeds, with a wait after each failure.

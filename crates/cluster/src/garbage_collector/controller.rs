@@ -4,30 +4,28 @@
 //! object that has changed meanwhile is decided again when its change arrives.
 
 use super::decide::{Decision, Knowledge, Propagation, decide};
-use super::graph::{Graph, ORPHAN, Object, Objects, Owner};
+use super::graph::{Graph, ORPHAN, Object, Objects};
+use super::requests::{MANAGER, Outcome, Target, done, verify};
 use crate::controller::{Action, Controller, Shell, unless_changed, writer};
-use crate::kinds::{AnyMeta, Defined, Kind, KindId, definitions, discover};
+use crate::kinds::{Defined, Kind, KindId, definitions, discover};
 use coppice_runtime::backoff::Backoff;
 use coppice_runtime::cache::reflect::{self, reflect};
-use coppice_runtime::cache::{Cache, Change, Meta};
+use coppice_runtime::cache::{Cache, Change};
 use coppice_runtime::clock::{SharedClock, later};
 use coppice_runtime::queue::{Priority, Queue};
-use coppice_runtime::write::{DeleteOptions, WriteError, Writer};
+use coppice_runtime::write::{DeleteOptions, Writer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams, PropagationPolicy};
-use serde_json::{Value, json};
+use kube::api::PropagationPolicy;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-const MANAGER: &str = "coppice-garbage-collector";
 /// How many verified absences are remembered. Forgetting one costs a request, nothing else.
 const REMEMBERED_ABSENCES: usize = 10_000;
 /// An owner that exists but that no watch has reported yet is asked for again after this time, in case it is gone by then.
@@ -64,7 +62,11 @@ async fn watch_all(
     mut new_watches: mpsc::UnboundedReceiver<Watch>,
     stop: CancellationToken,
 ) {
-    let kinds = Backoff::default().until_ok("discovery", || discover(&client)).await;
+    let backoff = Backoff {
+        longest: Duration::from_secs(20),
+        ..Backoff::default()
+    };
+    let kinds = backoff.until_ok("discovery", || discover(&client)).await;
     for kind in kinds.into_values() {
         watch_kind(&shell, kind);
     }
@@ -152,12 +154,6 @@ struct Collector {
     graph: Graph,
     knowledge: Knowledge,
     absent_order: VecDeque<(Arc<str>, Arc<str>)>,
-}
-
-enum Outcome {
-    Done,
-    /// What was found out about owners: UID, namespace, and whether it exists.
-    Verified(Vec<(Arc<str>, Arc<str>, bool)>),
 }
 
 type Uids = Queue<Arc<str>>;
@@ -318,92 +314,6 @@ impl Controller for Collector {
         }
         if absent {
             queue.mark(uid.clone(), Priority::High);
-        }
-    }
-}
-
-fn verify(questions: Vec<(Api<AnyMeta>, Owner, Arc<str>)>) -> Action<Outcome> {
-    async move {
-        let mut findings = Vec::new();
-        for (api, owner, namespace) in questions {
-            let found = api.get_opt(&owner.name).await?;
-            let exists = found.is_some_and(|found| found.metadata.uid.as_deref() == Some(&*owner.uid));
-            findings.push((owner.uid, namespace, exists));
-        }
-        Ok(Outcome::Verified(findings))
-    }
-    .boxed()
-}
-
-fn done(work: impl Future<Output = Result<(), WriteError>> + Send + 'static) -> Action<Outcome> {
-    async move { work.await.map(|()| Outcome::Done) }.boxed()
-}
-
-/// One incarnation of an object, to be changed.
-struct Target {
-    api: Api<AnyMeta>,
-    meta: Meta,
-}
-
-impl Target {
-    async fn drop_owners(&self, uids: &BTreeSet<Arc<str>>) -> Result<(), WriteError> {
-        self.edit(|metadata| {
-            let owners: &Vec<OwnerReference> = metadata.owner_references.as_ref()?;
-            let kept: Vec<&OwnerReference> = owners
-                .iter()
-                .filter(|owner| !uids.contains(owner.uid.as_str()))
-                .collect();
-            (kept.len() < owners.len()).then(|| json!({"ownerReferences": kept}))
-        })
-        .await
-    }
-
-    async fn unblock(&self) -> Result<(), WriteError> {
-        self.edit(|metadata| {
-            let mut owners = metadata.owner_references.clone()?;
-            for owner in &mut owners {
-                owner.block_owner_deletion = Some(false);
-            }
-            Some(json!({"ownerReferences": owners}))
-        })
-        .await
-    }
-
-    async fn remove_finalizer(&self, finalizer: &str) -> Result<(), WriteError> {
-        self.edit(|metadata| {
-            let finalizers = metadata.finalizers.as_ref()?;
-            let kept: Vec<&String> = finalizers.iter().filter(|name| *name != finalizer).collect();
-            (kept.len() < finalizers.len()).then(|| json!({"finalizers": kept}))
-        })
-        .await
-    }
-
-    /// Changes metadata as it is now; nothing happens if the object is gone or needs no change.
-    async fn edit(
-        &self,
-        change: impl FnOnce(&kube::api::ObjectMeta) -> Option<Value> + Send,
-    ) -> Result<(), WriteError> {
-        let Some(current) = self.api.get_opt(&self.meta.key.name).await? else {
-            return Ok(());
-        };
-        if current.metadata.uid.as_deref() != Some(&*self.meta.uid) {
-            return Ok(());
-        }
-        let Some(mut metadata) = change(&current.metadata) else {
-            return Ok(());
-        };
-        metadata["uid"] = json!(&*self.meta.uid);
-        metadata["resourceVersion"] = json!(current.metadata.resource_version);
-        let patch = json!({"metadata": metadata});
-        let params = PatchParams::apply(MANAGER);
-        let patched = self
-            .api
-            .patch(&self.meta.key.name, &params, &Patch::Merge(&patch))
-            .await;
-        match patched.map_err(WriteError::from) {
-            Err(WriteError::NotFound(_)) => Ok(()),
-            // A conflict is an error here: it is tried again with what is there then.
-            patched => patched.map(drop),
         }
     }
 }

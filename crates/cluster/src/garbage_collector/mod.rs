@@ -10,5 +10,6 @@
 mod controller;
 mod decide;
 mod graph;
+mod requests;
 
 pub(crate) use controller::run;

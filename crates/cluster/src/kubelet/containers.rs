@@ -7,13 +7,17 @@
 use super::pod::{Pod, RestartPolicy};
 use super::status::{ContainerStatus, PodStatus};
 use crate::behaviour::PodBehaviour;
+use coppice_runtime::backoff::Backoff;
 use coppice_runtime::clock::later;
 use jiff::Timestamp;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-const BACK_OFF_START: Duration = Duration::from_secs(10);
-const BACK_OFF_LIMIT: Duration = Duration::from_secs(300);
+const CRASH_LOOP: Backoff = Backoff {
+    first: Duration::from_secs(10),
+    longest: Duration::from_secs(300),
+    jitter: 0.0,
+};
 /// A container that ran this long starts over without back-off.
 const GOOD_RUN: Duration = Duration::from_secs(600);
 
@@ -120,8 +124,7 @@ impl Run {
         if self.back_off_step == 0 || ran.unwrap_or_default() >= GOOD_RUN {
             return None;
         }
-        let factor = 2_u32.saturating_pow(self.back_off_step - 1);
-        Some(BACK_OFF_START.saturating_mul(factor).min(BACK_OFF_LIMIT))
+        Some(CRASH_LOOP.full_delay(self.back_off_step))
     }
 
     fn recover(status: &ContainerStatus) -> Self {

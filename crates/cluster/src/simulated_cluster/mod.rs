@@ -14,20 +14,19 @@ use crate::node_lifecycle::{self, HealthSignal, LifecycleOptions};
 use crate::node_view::nodes;
 use crate::{default_scheduler, garbage_collector, namespaces, service_accounts};
 use coppice_runtime::cache::reflect::{self, reflect};
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use coppice_runtime::supervise::Group;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use std::fmt;
-use std::panic::AssertUnwindSafe;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use std::time::Duration;
+use tokio_util::sync::DropGuard;
 
 const MANAGER: &str = "coppice-cluster";
+/// How long the components have to end; they drop what is under way.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Why a simulated cluster could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -56,19 +55,13 @@ pub enum ClusterError {
 /// A running simulated cluster. Dropping it stops it without waiting; [`SimulatedCluster::stop`] waits.
 pub struct SimulatedCluster {
     client: Client,
-    tasks: JoinSet<()>,
-    /// The first component that ended before the cluster was stopped.
-    ended: watch::Sender<Option<&'static str>>,
-    stop: CancellationToken,
+    group: Group,
     _stop_on_drop: DropGuard,
 }
 
 impl fmt::Debug for SimulatedCluster {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("SimulatedCluster")
-            .field("components", &self.tasks.len())
-            .finish_non_exhaustive()
+        formatter.debug_struct("SimulatedCluster").finish_non_exhaustive()
     }
 }
 
@@ -78,13 +71,11 @@ impl SimulatedCluster {
     /// The client should not repeat requests by itself: see [`coppice_runtime::layers::client`]. Nodes outlive the
     /// cluster, and a cluster started later takes over the nodes and pods it finds.
     pub async fn start(client: Client, options: Options) -> Result<Self, ClusterError> {
-        let stop = CancellationToken::new();
-        let mut cluster = Self {
+        let group = options.supervisor.group("simulated cluster");
+        let cluster = Self {
             client: client.clone(),
-            tasks: JoinSet::new(),
-            ended: watch::Sender::new(None),
-            _stop_on_drop: stop.clone().drop_guard(),
-            stop,
+            _stop_on_drop: group.stopping().drop_guard(),
+            group,
         };
         if options.heartbeats.is_some() && options.controllers.node_life {
             ensure_namespace(&client, LEASE_NAMESPACE)
@@ -100,15 +91,11 @@ impl SimulatedCluster {
         Ok(cluster)
     }
 
-    fn spawn(&mut self, options: &Options) {
+    fn spawn(&self, options: &Options) {
         let concurrency = options.concurrency.max(1);
         let client = || self.client.clone();
         let (clock, nodes) = (&options.clock, nodes());
-        let stop = || self.stop.clone();
-        let tasks = &mut self.tasks;
-        let mut run = |name: &'static str, component: BoxFuture<'static, ()>| {
-            tasks.spawn(supervised(name, component, self.stop.clone(), self.ended.clone()));
-        };
+        let stop = || self.group.stopping();
         let chosen = options.controllers;
         if chosen.node_life {
             let life = NodeLifeOptions {
@@ -116,10 +103,8 @@ impl SimulatedCluster {
                 lease_interval: options.heartbeats,
                 concurrency,
             };
-            run(
-                "node life",
-                node_life::run(client(), &nodes, life, clock, stop()).boxed(),
-            );
+            self.group
+                .spawn("node life", node_life::run(client(), &nodes, life, clock, stop()));
         }
         if chosen.kubelets {
             let kubelet = KubeletOptions {
@@ -128,10 +113,8 @@ impl SimulatedCluster {
                 wait_rules: options.wait_rules.clone(),
                 concurrency,
             };
-            run(
-                "kubelets",
-                kubelet::run(client(), &nodes, kubelet, clock, stop()).boxed(),
-            );
+            self.group
+                .spawn("kubelets", kubelet::run(client(), &nodes, kubelet, clock, stop()));
         }
         if chosen.node_lifecycle {
             let grace = options.node_grace;
@@ -144,40 +127,40 @@ impl SimulatedCluster {
                 orphan_grace: options.orphan_grace,
                 concurrency,
             };
-            run(
+            self.group.spawn(
                 "node lifecycle controller",
-                node_lifecycle::run(client(), &nodes, lifecycle, clock, stop()).boxed(),
+                node_lifecycle::run(client(), &nodes, lifecycle, clock, stop()),
             );
         }
         if chosen.garbage_collector {
-            run(
+            self.group.spawn(
                 "garbage collector",
-                garbage_collector::run(client(), concurrency, clock, stop()).boxed(),
+                garbage_collector::run(client(), concurrency, clock, stop()),
             );
         }
         if chosen.namespaces {
-            run(
+            self.group.spawn(
                 "namespace controller",
-                namespaces::run(client(), concurrency, clock, stop()).boxed(),
+                namespaces::run(client(), concurrency, clock, stop()),
             );
         }
         if chosen.service_accounts {
-            run(
+            self.group.spawn(
                 "service account controller",
-                service_accounts::run(client(), concurrency, clock, stop()).boxed(),
+                service_accounts::run(client(), concurrency, clock, stop()),
             );
         }
         if chosen.default_scheduler {
-            run(
+            self.group.spawn(
                 "default scheduler",
-                default_scheduler::run(client(), &nodes, concurrency, clock, stop()).boxed(),
+                default_scheduler::run(client(), &nodes, concurrency, clock, stop()),
             );
         }
         // Last, because the components above follow its first changes too.
         if chosen.node_life || chosen.kubelets || chosen.node_lifecycle || chosen.default_scheduler {
-            run(
+            self.group.spawn(
                 "watch of nodes",
-                reflect(client(), nodes, reflect::Options::default(), stop()).boxed(),
+                reflect(client(), nodes, reflect::Options::default(), stop()),
             );
         }
     }
@@ -205,49 +188,9 @@ impl SimulatedCluster {
             })
     }
 
-    /// Waits until a component ends although the cluster was not stopped, and returns its name. A cluster without it is not
-    /// the one that was started.
-    pub fn component_ended(&self) -> impl Future<Output = &'static str> + Send + 'static {
-        let mut ended = self.ended.subscribe();
-        async move {
-            loop {
-                if let Some(name) = *ended.borrow_and_update() {
-                    return name;
-                }
-                if ended.changed().await.is_err() {
-                    // The cluster is gone, as it was asked to.
-                    return std::future::pending().await;
-                }
-            }
-        }
-    }
-
     /// Stops all components and waits until they have ended. Nodes and pods stay as they are.
-    pub async fn stop(mut self) {
-        self.stop.cancel();
-        while let Some(ended) = self.tasks.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a component of the simulated cluster did not end cleanly");
-            }
-        }
-    }
-}
-
-/// Runs a component, and reports when it ends before it was asked to, also by a panic.
-async fn supervised(
-    name: &'static str,
-    component: BoxFuture<'static, ()>,
-    stop: CancellationToken,
-    ended: watch::Sender<Option<&'static str>>,
-) {
-    let panicked = AssertUnwindSafe(component).catch_unwind().await.is_err();
-    if !stop.is_cancelled() {
-        tracing::error!(component = name, panicked, "a component of the simulated cluster ended");
-        ended.send_if_modified(|first| {
-            let is_first = first.is_none();
-            first.get_or_insert(name);
-            is_first
-        });
+    pub async fn stop(self) {
+        self.group.stop(GRACE).await;
     }
 }
 
@@ -277,25 +220,5 @@ async fn create_node(client: Client, node: Node) -> Result<(), ClusterError> {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(error) => Err(failed(error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_component_that_ends_or_panics_is_named_unless_it_was_stopped() {
-        let ways: [fn() -> BoxFuture<'static, ()>; 2] = [|| async {}.boxed(), || async { panic!("a mistake") }.boxed()];
-        for way in ways {
-            let (stop, ended) = (CancellationToken::new(), watch::Sender::new(None));
-            supervised("kubelets", way(), stop.clone(), ended.clone()).await;
-            supervised("namespaces", way(), stop, ended.clone()).await;
-            assert_eq!(*ended.borrow(), Some("kubelets"), "the first one");
-            let (stop, ended) = (CancellationToken::new(), watch::Sender::new(None));
-            stop.cancel();
-            supervised("kubelets", way(), stop, ended.clone()).await;
-            assert_eq!(*ended.borrow(), None);
-        }
     }
 }

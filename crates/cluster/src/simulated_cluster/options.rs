@@ -8,6 +8,7 @@ use crate::init_wait::{WaitRule, clique_wait_rule};
 use crate::node_view::NodeSelection;
 use crate::profile::NodeProfile;
 use coppice_runtime::clock::{SharedClock, SystemClock};
+use coppice_runtime::supervise::Supervisor;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,6 +83,7 @@ pub struct Options {
     pub(super) wait_rules: Vec<WaitRule>,
     pub(super) concurrency: usize,
     pub(super) clock: SharedClock,
+    pub(super) supervisor: Supervisor,
 }
 
 impl Default for Options {
@@ -99,6 +101,7 @@ impl Default for Options {
             wait_rules: vec![clique_wait_rule()],
             concurrency: 32,
             clock: Arc::new(SystemClock),
+            supervisor: Supervisor::default(),
         }
     }
 }
@@ -180,6 +183,14 @@ impl Options {
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Who learns of a component that ends before the cluster is stopped: a cluster without it is not the one that was
+    /// started.
+    #[must_use]
+    pub fn supervisor(mut self, supervisor: Supervisor) -> Self {
+        self.supervisor = supervisor;
         self
     }
 }

@@ -143,3 +143,18 @@ async fn a_node_with_power_lives_however_late_its_heartbeats_are() {
     assert!(!unknown(&nodes.get("node-00000").await.unwrap()));
     world.cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn nodes_are_watched_once_for_all_components_and_once_for_their_owners() {
+    let world = World::start(2, |options| options).await;
+    world.bound_pod("web", json!({}), json!({})).await;
+    world.until_pod("web", is_ready).await;
+    tokio::time::sleep(seconds(60)).await;
+    assert_eq!(world.watches_of("/api/v1/nodes"), 2);
+    assert_eq!(
+        world.watches_of("/api/v1/pods"),
+        4,
+        "kubelets, node lifecycle, scheduler, owners"
+    );
+    world.cluster.stop().await;
+}

@@ -39,6 +39,7 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) cluster: SimulatedCluster,
     writes: Arc<Mutex<Vec<String>>>,
+    watches: Arc<Mutex<Vec<String>>>,
 }
 
 impl World {
@@ -61,10 +62,14 @@ impl World {
         let clock = TokioClock::new("2026-01-01T00:00:00Z".parse().unwrap());
         let server = ApiServer::builder().seed(1).clock(move || clock.now()).build();
         let writes = Arc::new(Mutex::new(Vec::new()));
-        let (log, inner) = (Arc::clone(&writes), server.service());
+        let watches = Arc::new(Mutex::new(Vec::new()));
+        let (log, watched, inner) = (Arc::clone(&writes), Arc::clone(&watches), server.service());
         let count = Arc::new(AtomicUsize::new(0));
         let observed = tower::service_fn(move |request: Request<Body>| {
             let mut fault = Fault::None;
+            if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+                watched.lock().unwrap().push(request.uri().path().to_owned());
+            }
             if request.method() != Method::GET {
                 log.lock()
                     .unwrap()
@@ -93,12 +98,19 @@ impl World {
             client: Client::new(server.service(), "default"),
             cluster,
             writes,
+            watches,
         }
     }
 
     /// Everything written by the cluster since the last call.
     pub(crate) fn take_writes(&self) -> Vec<String> {
         std::mem::take(&mut *self.writes.lock().unwrap())
+    }
+
+    /// How often the cluster has begun to watch a resource.
+    pub(crate) fn watches_of(&self, path: &str) -> usize {
+        let watches = self.watches.lock().unwrap();
+        watches.iter().filter(|watched| *watched == path).count()
     }
 
     /// Creates an object.

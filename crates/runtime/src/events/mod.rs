@@ -70,15 +70,15 @@ impl EventKind {
 
 /// How much is told.
 #[derive(Debug, Clone, Copy)]
-pub struct Rates {
+struct Rates {
     /// New series per object: per second, and in a burst.
-    pub per_object: (f64, u32),
+    per_object: (f64, u32),
     /// How long between two writes of a series.
-    pub series_interval: Duration,
+    series_interval: Duration,
     /// After how long without a note a series begins anew.
-    pub forget_after: Duration,
+    forget_after: Duration,
     /// How many series and objects are remembered.
-    pub remembered: usize,
+    remembered: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
