@@ -196,6 +196,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn admission_knows_the_scheduler_of_cliques_that_name_none() {
+        // Otherwise it warns of a scheduler without gangs that no pod is given to.
+        assert_eq!(Schedulers::named(SCHEDULERS).default_profile, DEFAULT_NAME);
+    }
+
+    #[test]
     fn a_kubeconfig_is_private_whatever_was_there() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("coppice.kubeconfig");

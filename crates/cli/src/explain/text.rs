@@ -33,12 +33,11 @@ fn line(text: &mut String, what: &str) {
 fn render_gang(text: &mut String, gang: &GangReport) {
     let (placed, waiting, held) = (gang.placed.len(), gang.waiting, gang.held.len());
     let all = placed + waiting + held;
-    let pods = |number: usize| count(i64::try_from(number).unwrap_or(i64::MAX), "pod");
     let status = match gang.state {
-        State::Placed => format!("is placed: {placed} of {} have a node", pods(all)),
-        State::PartlyPlaced => format!("is partly placed: {placed} of {} have a node", pods(all)),
-        State::Pending => format!("is pending: {waiting} of {} wait for a node", pods(all)),
-        State::Held => format!("is held back: {held} of {} may not be placed yet", pods(all)),
+        State::Placed => format!("is placed: {placed} of {all} pods have a node"),
+        State::PartlyPlaced => format!("is partly placed: {placed} of {all} pods have a node"),
+        State::Pending => format!("is pending: {waiting} of {all} pods wait for a node"),
+        State::Held => format!("is held back: {held} of {all} pods may not be placed yet"),
         State::Empty => "has no pods".to_owned(),
     };
     line(text, &format!("{} {status}", gang.name));

@@ -18,7 +18,8 @@ use std::time::Duration;
 /// How a silent node is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HealthSignal {
-    /// Its lease has not been renewed for this long.
+    /// Its lease has not been renewed for this long. A simulated node with power is not silent, however late a busy
+    /// machine renews its lease.
     Lease {
         /// The grace period.
         grace: Duration,
