@@ -34,6 +34,7 @@ pub mod pod;
 
 mod budgets;
 mod demands;
+mod forgetting;
 mod intake;
 mod objects;
 mod question;
@@ -92,6 +93,8 @@ pub struct Model {
     unplaced: BTreeSet<ObjectKey>,
     changes: Changes,
     room: u64,
+    /// What the shapes may grow to before those in use are counted.
+    limits: forgetting::Limits,
     /// A change has begun and not ended.
     torn: bool,
     rejected: Vec<Rejected>,
@@ -121,6 +124,7 @@ impl Model {
             unplaced: BTreeSet::new(),
             changes: Changes::default(),
             room: 0,
+            limits: forgetting::Limits::default(),
             torn: false,
             rejected: Vec::new(),
             #[cfg(test)]
@@ -520,7 +524,7 @@ impl Model {
 
     fn shape(&mut self, pod: &PodRecord) -> ShapeId {
         if self.mentioned.is_empty() {
-            return self.state.shape(&pod.demands);
+            return self.state.shared_shape(&pod.demands);
         }
         let seen = pod.labels.iter().filter(|(key, _)| self.mentioned.contains(&**key));
         let demands = PodDemands {
