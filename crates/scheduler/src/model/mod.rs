@@ -93,6 +93,7 @@ pub struct Model {
     unplaced: BTreeSet<ObjectKey>,
     changes: Changes,
     room: u64,
+    version: u64,
     /// What the shapes may grow to before those in use are counted.
     limits: forgetting::Limits,
     /// A change has begun and not ended.
@@ -124,6 +125,7 @@ impl Model {
             unplaced: BTreeSet::new(),
             changes: Changes::default(),
             room: 0,
+            version: 0,
             limits: forgetting::Limits::default(),
             torn: false,
             rejected: Vec::new(),
@@ -148,6 +150,12 @@ impl Model {
     #[must_use]
     pub fn room(&self) -> u64 {
         self.room
+    }
+
+    /// A number that changes whenever pods come to nodes or leave them, or nodes change.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version.wrapping_add(self.room)
     }
 
     /// Something happened beside the objects that may make room.
@@ -516,6 +524,7 @@ impl Model {
             self.state.remove_pod(&name);
         }
         if let Some((node, shape)) = wanted {
+            self.version += 1;
             self.state
                 .add_pod(&name, &node, shape)
                 .expect("the node is known and the pod was removed");
