@@ -6,7 +6,8 @@
 //! caller or found here, and makes every plan with that shape a refusal.
 //!
 //! Shapes stay for as long as the table: callers keep their number small by passing only those pod labels that some
-//! anti-affinity selector in the cluster mentions, and make a new table when most of the shapes are no longer in use.
+//! anti-affinity selector in the cluster mentions, and make a new table when it has doubled (the scheduler's
+//! `Model::forget_unused`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -219,6 +219,12 @@ impl Actions {
             self.recorder
                 .record(&target, EventKind::Warning, "FailedScheduling", &text);
         }
+        let of_gang = matches!(report.gang, GangId::Gang(_));
+        for pod in report.pods.iter().filter(|_| report.events && of_gang) {
+            let target = pod_reference(pod);
+            self.recorder
+                .record(&target, EventKind::Warning, "FailedScheduling", &text);
+        }
         join_all(report.pods.iter().map(|pod| self.tell(pod, &text))).await;
         if let (true, GangId::Gang(key)) = (report.whole, &report.gang) {
             let Reason { code, message } = &report.reason;

@@ -34,6 +34,7 @@ pub(crate) struct World {
     pub(crate) cache: Cache,
     nodes: Kind<NodeProjection>,
     pub(crate) pods: Kind<PodRecords>,
+    records: PodRecords,
     pub(crate) gangs: Kind<Typed<PodGang>>,
     topologies: Kind<Typed<ClusterTopologyBinding>>,
     budgets: Kind<Typed<PodDisruptionBudget>>,
@@ -48,9 +49,11 @@ fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
 
 impl World {
     pub(crate) fn new(cache: Cache) -> Self {
+        let records = PodRecords::default();
         let world = Self {
+            records: records.clone(),
             nodes: cache.kind(resource::<Node>(), NodeProjection),
-            pods: cache.kind(resource::<Pod>(), PodRecords::default()),
+            pods: cache.kind(resource::<Pod>(), records),
             gangs: cache.kind(resource::<PodGang>(), Typed::default()),
             topologies: cache.kind(resource::<ClusterTopologyBinding>(), Typed::default()),
             budgets: cache.kind(resource::<PodDisruptionBudget>(), Typed::default()),
@@ -127,11 +130,19 @@ impl World {
                 None => model.remove_gang(key),
             }
         }
+        let mut gone = 0;
         for key in &changed.pods {
             match self.pods.get(&moment, key) {
                 Some(pod) => model.take_in_pod(&pod),
-                None => model.remove_pod(key),
+                None => {
+                    gone += 1;
+                    model.remove_pod(key);
+                }
             }
         }
+        if model.forget_unused() {
+            self.records.forget_unused();
+        }
+        self.records.note_gone(gone);
     }
 }

@@ -77,6 +77,7 @@ pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded:
     }
     // A placement group that asks for nothing has nothing to say that the gang does not say too.
     let telling = |scope: &&super::scopes::Scope| !scope.idle() && (scope.rank > 0 || scope.constrained());
+    let mut told = std::collections::BTreeSet::new();
     for scope in scopes.scopes.iter().filter(telling) {
         let possible = candidates::domains(table.view(), scope, table.root);
         let fits = |domain: DomainId| table.covers(domain, &scope.need);
@@ -99,6 +100,10 @@ pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded:
             Some(best) => {
                 let have = |(local, need): (usize, &u32)| table.sum(local, best.domain).min(u64::from(*need));
                 let fit: u64 = scope.need.iter().enumerate().map(have).sum();
+                // A clique that is the whole gang has nothing to add.
+                if !told.insert((best.domain, fit, need)) {
+                    continue;
+                }
                 let place = table.view().describe(best.domain);
                 format!(
                     "{}: {place} is the best place and has room for {fit} of {need} pods",

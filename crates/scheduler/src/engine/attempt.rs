@@ -32,12 +32,49 @@ impl Engine {
                 self.take(question, floors, round, plan.score, &plan.notes);
             }
             Outcome::Waiting(waiting) => round.explain(question, waits(&waiting)),
-            Outcome::Infeasible(reasons) => self.refuse(question, summary(&reasons), round),
+            Outcome::Infeasible(reasons) => {
+                if self.complete_in_part(question, round) {
+                    return;
+                }
+                self.refuse(question, summary(&reasons), round);
+            }
             Outcome::BudgetExhausted { steps } => {
                 let message = format!("no placement was found or ruled out within {steps} steps");
                 self.refuse(question, Reason::new(ReasonCode::BudgetExhausted, message), round);
             }
         }
+    }
+
+    /// Places those groups of a gang that has begun whose missing pods have room, when others of its groups have none: what one
+    /// clique lacks does not keep the replacement of another from its node. Returns whether there are any.
+    fn complete_in_part(&mut self, question: &Question, round: &mut Round) -> bool {
+        let GangId::Gang(key) = &question.id else { return false };
+        let missing = question.gang.groups.iter().filter(|group| group.missing() > 0);
+        if !question.begun || missing.count() < 2 || self.model.unfinished_plan(key).is_some() {
+            return false;
+        }
+        for at in 0..question.gang.groups.len() {
+            if question.gang.groups[at].missing() == 0 {
+                continue;
+            }
+            let mut alone = question.clone();
+            for (other, group) in alone
+                .gang
+                .groups
+                .iter_mut()
+                .enumerate()
+                .filter(|(other, _)| *other != at)
+            {
+                group.pending.clear();
+                group.floor = group.floor.min(u32::try_from(group.bound.len()).unwrap_or(u32::MAX));
+                debug_assert_ne!(other, at);
+            }
+            if let Outcome::Placed(plan) = self.plan(&alone) {
+                let floors = plan.bindings.into_iter().filter(|binding| !binding.extra).collect();
+                self.take(&alone, floors, round, plan.score, &plan.notes);
+            }
+        }
+        round.commits.contains_key(&question.id)
     }
 
     /// Says again what was said of a gang before, if nothing has changed that could make a difference.
@@ -51,6 +88,14 @@ impl Engine {
         }) else {
             return false;
         };
+        // It cannot fit, but the reason may have changed: others have taken room.
+        if refused.version != self.model.version() {
+            let due = refused.at.saturating_add(self.settings.refresh).unwrap_or(refused.at);
+            if due <= round.now {
+                return false;
+            }
+            wake(&mut round.decision, due);
+        }
         let (reason, hold, holder) = (refused.reason.clone(), refused.hold.clone(), refused.holder.clone());
         if !self.release_if_stuck(question, round) {
             round.holder = round.holder.take().or(holder);
@@ -97,6 +142,8 @@ impl Engine {
             question.id.clone(),
             Refused {
                 room: self.model.room(),
+                version: self.model.version(),
+                at: round.now,
                 question: question.clone(),
                 reason,
                 hold,
@@ -143,6 +190,8 @@ impl Engine {
                 let room = self.model.room();
                 let refused = Refused {
                     room,
+                    version: self.model.version(),
+                    at: round.now,
                     question,
                     reason,
                     hold: Room::new(),

@@ -74,6 +74,8 @@ pub struct Report {
     pub reason: Reason,
     /// Waiting pods whose condition does not say this yet.
     pub pods: Vec<Meta>,
+    /// Whether each of them gets an event too.
+    pub events: bool,
     /// No pod of the gang has a node.
     pub whole: bool,
 }

@@ -32,6 +32,8 @@ mod preemption_tests;
 #[cfg(test)]
 mod release_tests;
 mod report;
+#[cfg(test)]
+mod report_tests;
 mod round;
 mod standing;
 #[cfg(test)]
@@ -42,8 +44,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+#[cfg(test)]
+use coppice_placement::ReasonCode;
 use coppice_placement::plan::Binding;
-use coppice_placement::{Options as PlanOptions, Reason, ReasonCode};
+use coppice_placement::{Options as PlanOptions, Reason};
 use coppice_runtime::cache::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 
@@ -76,6 +80,10 @@ pub struct Settings {
     pub release: SignedDuration,
     /// How long a message about a gang stands before it is replaced by one with the same reason.
     pub retell: SignedDuration,
+    /// How long before the pods of a gang that waits get another event with the same reason.
+    pub repeat_events: SignedDuration,
+    /// How long the reason of a gang that waits may be out of date.
+    pub refresh: SignedDuration,
     /// How old the oldest waiting pod of a gang is before it is reported that others are missing: pods of a gang are created
     /// one after another.
     pub arrival: SignedDuration,
@@ -95,6 +103,8 @@ impl Default for Settings {
             hold: SignedDuration::from_mins(5),
             release: SignedDuration::from_secs(30),
             retell: SignedDuration::from_secs(5),
+            repeat_events: SignedDuration::from_mins(5),
+            refresh: SignedDuration::from_secs(30),
             // Creation is stored in whole seconds, so this is at least one.
             arrival: SignedDuration::from_secs(2),
             set_back: SignedDuration::from_secs(10),
@@ -111,8 +121,8 @@ pub struct Engine {
     busy: BTreeMap<GangId, Room>,
     refused: BTreeMap<GangId, Refused>,
     stuck: BTreeMap<GangId, Timestamp>,
-    /// What was reported last of gangs that wait, and when.
-    reported: BTreeMap<GangId, (ReasonCode, Timestamp)>,
+    /// What was reported last of gangs that wait.
+    reported: BTreeMap<GangId, report::Reported>,
     confirmations: standing::PendingConfirmations,
     incumbency: incumbency::Incumbency,
     holding: holding::Holding,

@@ -1,7 +1,8 @@
 //! Why gangs wait, as their pods and they themselves say it.
 //!
 //! Owns what was reported last, the length of messages, and their rate: a reason of the same code is repeated with other words
-//! at most once in [`Settings::retell`](super::Settings::retell).
+//! at most once in [`Settings::retell`](super::Settings::retell), and pods get an event with it at most once in
+//! [`Settings::repeat_events`](super::Settings::repeat_events).
 
 use coppice_placement::{Reason, ReasonCode};
 use coppice_runtime::cache::Meta;
@@ -9,6 +10,14 @@ use jiff::Timestamp;
 
 use super::{Engine, Report, Round, wake};
 use crate::model::GangId;
+
+/// What was reported of a gang, when, and when its pods got events.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reported {
+    code: ReasonCode,
+    at: Timestamp,
+    events: Timestamp,
+}
 
 /// The longest message.
 pub const LONGEST_MESSAGE: usize = 400;
@@ -32,23 +41,41 @@ impl Engine {
             if uninformed.is_empty() && !(whole && self.is_outdated(&gang, &reason)) {
                 continue;
             }
-            if let Some((code, at)) = self.reported.get(&gang) {
-                let due = at.saturating_add(self.settings.retell).unwrap_or(*at);
+            let known = self.reported.get(&gang).copied();
+            let known = known.filter(|known| known.code == reason.code);
+            if let Some(Reported { at, .. }) = known {
+                let due = at.saturating_add(self.settings.retell).unwrap_or(at);
                 let first_report = uninformed.iter().any(|pod| {
                     self.model
                         .pod(&pod.key)
                         .is_some_and(|pod| pod.reported_reason.is_none())
                 });
-                if *code == reason.code && due > round.now && !first_report {
+                if due > round.now && !first_report {
                     wake(&mut round.decision, due);
                     continue;
                 }
             }
-            self.reported.insert(gang.clone(), (reason.code, round.now));
+            // A pod that is new gets its event; what changes afterwards is in its condition.
+            let events_due = known.is_none_or(|known| {
+                let due = known.events.saturating_add(self.settings.repeat_events);
+                due.unwrap_or(known.events) <= round.now
+            });
+            let new_pods = uninformed.iter().all(|pod| {
+                let pod = self.model.pod(&pod.key);
+                pod.is_some_and(|pod| pod.reported_reason.is_none())
+            });
+            let events = events_due || new_pods;
+            let reported = Reported {
+                code: reason.code,
+                at: round.now,
+                events: known.filter(|_| !events_due).map_or(round.now, |known| known.events),
+            };
+            self.reported.insert(gang.clone(), reported);
             round.decision.reports.push(Report {
                 gang,
                 reason,
                 pods: uninformed,
+                events,
                 whole,
             });
         }

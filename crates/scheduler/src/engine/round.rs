@@ -18,6 +18,9 @@ pub(super) type Room = Vec<(ObjectKey, String)>;
 /// What did not fit, and under which circumstances.
 pub(super) struct Refused {
     pub(super) room: u64,
+    /// What was on the nodes ([`Model::version`](crate::model::Model::version)), and when that was.
+    pub(super) version: u64,
+    pub(super) at: Timestamp,
     pub(super) question: Question,
     pub(super) reason: Reason,
     pub(super) hold: Room,

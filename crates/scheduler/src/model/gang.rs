@@ -46,6 +46,16 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// What a gang says that has no places for this reason.
+    #[cfg(test)]
+    pub(crate) fn refused(reason: &Reason) -> Self {
+        Self {
+            holds: false,
+            reason: reason.code.as_str().to_owned(),
+            message: reason.message.clone(),
+        }
+    }
+
     /// Whether it says that the pods have no places, and that this is why.
     #[must_use]
     pub fn tells(&self, reason: &Reason) -> bool {

@@ -112,10 +112,11 @@ impl Model {
             let mut culprit = None;
             match caught(|| self.rebuilt_noting(&mut culprit)) {
                 Ok(fresh) => {
-                    let room = self.room + 1;
+                    let (room, version) = (self.room + 1, self.version);
                     let rejected = std::mem::take(&mut self.rejected);
                     *self = fresh;
                     (self.room, self.rejected, self.changes) = (room, rejected, Changes::All);
+                    self.version = version;
                     return;
                 }
                 Err(message) => {

@@ -34,6 +34,7 @@ pub mod pod;
 
 mod budgets;
 mod demands;
+mod forgetting;
 mod intake;
 mod objects;
 mod question;
@@ -92,6 +93,9 @@ pub struct Model {
     unplaced: BTreeSet<ObjectKey>,
     changes: Changes,
     room: u64,
+    version: u64,
+    /// What the shapes may grow to before those in use are counted.
+    limits: forgetting::Limits,
     /// A change has begun and not ended.
     torn: bool,
     rejected: Vec<Rejected>,
@@ -121,6 +125,8 @@ impl Model {
             unplaced: BTreeSet::new(),
             changes: Changes::default(),
             room: 0,
+            version: 0,
+            limits: forgetting::Limits::default(),
             torn: false,
             rejected: Vec::new(),
             #[cfg(test)]
@@ -144,6 +150,12 @@ impl Model {
     #[must_use]
     pub fn room(&self) -> u64 {
         self.room
+    }
+
+    /// A number that changes whenever pods come to nodes or leave them, or nodes change.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version.wrapping_add(self.room)
     }
 
     /// Something happened beside the objects that may make room.
@@ -512,6 +524,7 @@ impl Model {
             self.state.remove_pod(&name);
         }
         if let Some((node, shape)) = wanted {
+            self.version += 1;
             self.state
                 .add_pod(&name, &node, shape)
                 .expect("the node is known and the pod was removed");
@@ -520,7 +533,7 @@ impl Model {
 
     fn shape(&mut self, pod: &PodRecord) -> ShapeId {
         if self.mentioned.is_empty() {
-            return self.state.shape(&pod.demands);
+            return self.state.shared_shape(&pod.demands);
         }
         let seen = pod.labels.iter().filter(|(key, _)| self.mentioned.contains(&**key));
         let demands = PodDemands {

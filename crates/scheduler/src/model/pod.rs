@@ -79,13 +79,42 @@ impl PodRecord {
     }
 }
 
-/// The projection of pods.
-#[derive(Debug, Default)]
+/// The projection of pods. Clones share what they know.
+#[derive(Debug, Clone, Default)]
 pub struct PodRecords {
-    shared: Mutex<BTreeSet<Arc<PodDemands>>>,
+    shared: Arc<Mutex<BTreeSet<Arc<PodDemands>>>>,
+    /// Pods that have gone since it was last looked which demands are in use.
+    gone: Arc<Mutex<usize>>,
 }
 
 impl PodRecords {
+    /// Notes that pods have gone; forgets their demands once there may be as many unused ones as others.
+    pub fn note_gone(&self, pods: usize) {
+        let mut gone = self.gone.lock();
+        *gone = gone.saturating_add(pods);
+        if *gone > 0 && gone.saturating_mul(2) >= self.len() {
+            *gone = 0;
+            self.forget_unused();
+        }
+    }
+
+    /// Forgets demands that no pod has any more.
+    pub fn forget_unused(&self) {
+        self.shared.lock().retain(|demands| Arc::strong_count(demands) > 1);
+    }
+
+    /// How many different demands are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.lock().len()
+    }
+
+    /// Whether none are.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn share(&self, demands: PodDemands) -> Arc<PodDemands> {
         let mut shared = self.shared.lock();
         if let Some(found) = shared.get(&demands) {

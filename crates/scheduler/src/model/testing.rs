@@ -96,6 +96,11 @@ impl PodSketch {
 
     /// The same, with more fields in its specification.
     pub(crate) fn record_with(&self, fields: &Value) -> Arc<PodRecord> {
+        self.record_by(&PodRecords::default(), fields)
+    }
+
+    /// The same, sharing demands with others.
+    pub(crate) fn record_by(&self, records: &PodRecords, fields: &Value) -> Arc<PodRecord> {
         let mut labels = BTreeMap::from([("app", "a".to_owned())]);
         if let Some((gang, clique)) = &self.gang {
             labels.insert("grove.io/podgang", gang.clone());
@@ -127,7 +132,7 @@ impl PodSketch {
         for (field, value) in fields.as_object().into_iter().flatten() {
             object["spec"][field] = value.clone();
         }
-        Arc::new(project(&PodRecords::default(), &object))
+        Arc::new(project(records, &object))
     }
 }
 
