@@ -94,6 +94,8 @@ topologyAwareScheduling:
   {{- toYaml .Values.config.topologyAwareScheduling | nindent 2 }}
 network:
   {{- toYaml .Values.config.network | nindent 2 }}
+gangTermination:
+  {{- toYaml .Values.config.gangTermination | nindent 2 }}
 authorizer:
   {{- $authorizer := deepCopy .Values.config.authorizer }}
   {{- if .Values.gangScheduler.enabled }}

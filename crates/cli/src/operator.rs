@@ -11,7 +11,7 @@ use coppice_core::settings::Settings;
 use coppice_core::topology::KAI_SCHEDULER;
 use coppice_operator::certificates::keeper;
 use coppice_operator::certificates::service_names;
-use coppice_operator::configuration::{CertProvisionMode, Configuration, Listener};
+use coppice_operator::configuration::{CertProvisionMode, Configuration, Listener, WhenAllLost};
 use coppice_operator::webhooks::service::{Certificates, Service};
 use coppice_operator::webhooks::{Admission, Endpoint, Guard, Policy, server};
 use coppice_operator::world::World;
@@ -128,6 +128,7 @@ impl Operator {
                 waiter_image: self.waiter_image.clone(),
                 topology_aware: configuration.topology_aware_scheduling.enabled,
                 auto_mnnvl: configuration.network.auto_mnnvl_enabled,
+                terminate_when_all_lost: configuration.gang_termination.when_all_lost == WhenAllLost::Terminate,
                 kai: configuration.schedulers().profiles.contains_key(KAI_SCHEDULER),
                 ..Settings::default()
             },

@@ -28,7 +28,7 @@ reasons! {
     PARTLY_SCHEDULED = "PartlyScheduled": "Some pods of the clique have a node, but fewer than minAvailable; its minimum was not ready before.";
     WAITING_FOR_NODES = "WaitingForScheduling": "No pod of the clique has a node yet.";
     WAITING_FOR_READINESS = "WaitingForReadiness": "Pods of the clique are starting; its minimum was not ready before.";
-    ALL_LOST = "AllScheduledReplicasLost": "The last scheduled pod of the clique is gone. By default its gang is not replaced for that; the setting `terminate_when_all_lost` changes it.";
+    ALL_LOST = "AllScheduledReplicasLost": "The last scheduled pod of the clique is gone. By default its gang is not replaced for that; `gangTermination.whenAllLost: Terminate` in the operator's configuration changes it.";
     UPDATE_IN_PROGRESS = "UpdateInProgress": "The clique or group is being updated; too few pods are expected now.";
     SUFFICIENT_COPIES = "SufficientAvailablePodCliqueScalingGroupReplicas": "At least minAvailable copies of the group are healthy.";
     INSUFFICIENT_COPIES = "InsufficientAvailablePodCliqueScalingGroupReplicas": "The group had its minimum of copies and has fallen below it.";

@@ -33,12 +33,7 @@ pub struct ReplicaSnapshot {
     pub domains: BTreeMap<String, Arc<Value>>,
     /// Writes for this replica that the API server refused when they were tried last.
     pub failures: Vec<Failure>,
-    /// The tokens of pods that an earlier plan was to create and of which no creation is known to have succeeded.
-    pub tokens: Tokens,
 }
-
-/// Tokens from which pods are named, by the name of the clique and the index of the pod.
-pub type Tokens = BTreeMap<(String, u32), String>;
 
 /// What planners need to know of a pod.
 #[derive(Clone, Debug, PartialEq)]

@@ -59,6 +59,10 @@ fn parents(facts: &SetFacts<'_>, replica: u32, position: usize, place: Place, ba
     let mut expanded = Vec::new();
     for &parent in &facts.cliques[position].parents {
         let clique = &facts.cliques[parent];
+        // What is idle by the template never becomes ready, and is not waited for.
+        if clique.replicas == 0 || clique.group.is_some_and(|group| facts.groups[group].replicas == 0) {
+            continue;
+        }
         let minimum = clique.min_available;
         let clique_name = clique.template.name.as_str();
         match (clique.group, scaled_copy) {

@@ -7,6 +7,7 @@ use coppice_core::facts::SetFacts;
 use coppice_core::mnnvl::group_of;
 use coppice_core::settings::Settings;
 use serde_json::{Value, json};
+use world::history::{Event, Trouble};
 use world::{World, pods_of};
 
 const NV: &str = r#"
@@ -177,4 +178,36 @@ fn w19_switched_off_new_pods_get_no_claim_and_the_domain_goes_with_the_old_ones(
         world.names("ComputeDomain").is_empty(),
         "nothing is left behind by a feature that is off"
     );
+}
+
+#[test]
+fn nothing_is_left_of_a_set_that_is_deleted_at_any_moment() {
+    for rounds in 0..4 {
+        for commands in 0..40 {
+            let mut world = world(true);
+            for _ in 0..rounds {
+                world.step();
+            }
+            let mut troubles = vec![Trouble::None; commands];
+            troubles.push(Trouble::Before);
+            world.happen(&Event::Plan(troubles));
+            world.delete("PodCliqueSet", "nv");
+            world.settle();
+            let left: Vec<_> = world.objects.keys().collect();
+            assert!(
+                left.is_empty(),
+                "after {rounds} plans and {commands} commands: {left:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_domain_that_a_lost_set_left_behind_is_let_go() {
+    let mut world = world(true);
+    world.settle();
+    world.objects.remove(&("PodCliqueSet".to_owned(), "nv".to_owned()));
+    world.settle();
+    let left: Vec<_> = world.objects.keys().collect();
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -29,6 +29,36 @@ fn unique_indices(world: &World) {
 }
 
 #[test]
+fn a_clique_or_group_that_is_idle_by_the_template_is_not_waited_for_and_starts_when_it_is_scaled() {
+    let mut world = World::new(WL2);
+    world.edit("PodCliqueSet", "wl", |set| {
+        let template = &mut set["spec"]["template"];
+        template["cliqueStartupType"] = "CliqueStartupTypeInOrder".into();
+        template["cliques"][0]["spec"]["replicas"] = 0.into();
+        template["podCliqueScalingGroups"][0]["replicas"] = 0.into();
+    });
+    world.settle();
+    assert_eq!(world.pods().len(), 0);
+    assert_eq!(world.get("PodCliqueSet", "wl")["status"]["availableReplicas"], 1);
+    let breached = world.get("PodClique", "wl-0-pc-a")["status"]["conditions"].to_string();
+    assert!(
+        !breached.contains(r#""status":"True","type":"MinAvailableBreached""#),
+        "{breached}"
+    );
+    world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
+        group["spec"]["replicas"] = 1.into()
+    });
+    world.settle();
+    assert_eq!(world.pods().len(), 4);
+    let first = pods_of(&world, "wl-0-sg-x-0-pc-b")[0];
+    assert_eq!(
+        first["spec"]["initContainers"],
+        Value::Null,
+        "it waits for nothing that is idle: {first}"
+    );
+}
+
+#[test]
 fn a_new_set_becomes_pods_and_then_nothing_is_written() {
     let mut world = World::new(WL2);
     world.settle();

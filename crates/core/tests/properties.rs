@@ -84,7 +84,6 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::LoseNodes),
         1 => (0..8usize).prop_map(Event::Capacity),
         2 => (1..15u32).prop_map(Event::Wait),
-        1 => Just(Event::Restart),
         6 => Just(Event::Kubelets),
         8 => troubles().prop_map(Event::Plan),
     ]

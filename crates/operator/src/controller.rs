@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
-use coppice_api::names::{labels, parsing::parse_index};
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
 use coppice_core::command::{Command, Kind as CommandKind, Target};
 use coppice_core::context::SetContext;
@@ -17,7 +16,7 @@ use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::report::{self, Failure, Subject};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
 use coppice_core::settings::{Settings, TopologyLevels};
-use coppice_core::snapshot::{ReplicaSnapshot, Tokens, target_of};
+use coppice_core::snapshot::{ReplicaSnapshot, target_of};
 use coppice_core::topology::{KaiTopologies, plan_binding};
 use coppice_runtime::cache::ObjectKey;
 use coppice_runtime::clock::SharedClock;
@@ -58,8 +57,6 @@ pub(crate) struct Controller {
     trouble: Trouble,
     summaries: Mutex<BTreeMap<SetKey, BTreeMap<u32, ReplicaSummary>>>,
     identities: Mutex<BTreeMap<SetKey, Arc<Identities>>>,
-    /// Tokens of pods whose creation is not known to have succeeded. Not kept over a restart: names are then new ones.
-    tokens: Mutex<BTreeMap<Key, Tokens>>,
     kai_served: AtomicBool,
 }
 
@@ -81,7 +78,6 @@ impl Controller {
             trouble: Trouble::default(),
             summaries: Mutex::default(),
             identities: Mutex::default(),
-            tokens: Mutex::default(),
             kai_served: AtomicBool::default(),
         }
     }
@@ -145,9 +141,6 @@ impl Controller {
         if new.is_none() {
             self.summaries.lock().remove(&key);
             self.identities.lock().remove(&key);
-            self.tokens
-                .lock()
-                .retain(|of, _| !matches!(of, Key::Replica(set, _) if *set == key));
             self.trouble.forget(&key);
             return;
         }
@@ -256,14 +249,9 @@ impl Controller {
         let now = self.clock.now();
         for command in &report.done {
             self.trouble.done(key, command);
-            self.spend_token(key, command);
         }
         for (command, error) in &report.refused {
             let Some(subject) = Subject::of(command) else { continue };
-            if matches!(error, WriteError::AlreadyExists(_)) {
-                // The name is taken by a pod that is not ours.
-                self.spend_token(key, command);
-            }
             let failure = Failure {
                 subject,
                 owner: seen.owner(command),
@@ -279,21 +267,6 @@ impl Controller {
         }
     }
 
-    /// A pod exists under its name, so no other is ever created under it.
-    fn spend_token(&self, key: &Key, command: &Command) {
-        let Command::Create(object) = command else { return };
-        if object["kind"] != "Pod" {
-            return;
-        }
-        let label = |key: &str| object["metadata"]["labels"][key].as_str();
-        let index = label(labels::POD_INDEX).and_then(parse_index);
-        if let (Some(clique), Some(index)) = (label(labels::POD_CLIQUE), index)
-            && let Some(of_key) = self.tokens.lock().get_mut(key)
-        {
-            of_key.remove(&(clique.to_owned(), index));
-        }
-    }
-
     fn plan_one(&self, key: &SetKey, index: u32) -> Planned {
         let now = self.clock.now();
         let (plan, seen, wanted) = {
@@ -306,9 +279,7 @@ impl Controller {
             };
             let (revisions, _, _) = self.world.of_set(&moment, key);
             let mut snapshot = self.world.replica(&moment, key, index);
-            let of_replica = Key::Replica(key.clone(), index);
-            snapshot.failures = self.trouble.known(&of_replica);
-            snapshot.tokens = self.tokens.lock().get(&of_replica).cloned().unwrap_or_default();
+            snapshot.failures = self.trouble.known(&Key::Replica(key.clone(), index));
             let topology = self.topology(&moment, &set);
             let mut context = self.context(key, &set, topology.as_ref());
             context.adopted_hash = adopted_hash(&context, &revisions);
@@ -322,14 +293,6 @@ impl Controller {
             };
             (plan, seen, wanted)
         };
-        {
-            let (of_replica, mut tokens) = (Key::Replica(key.clone(), index), self.tokens.lock());
-            if plan.tokens.is_empty() {
-                tokens.remove(&of_replica);
-            } else {
-                tokens.insert(of_replica, plan.tokens);
-            }
-        }
         let changed = {
             let mut summaries = self.summaries.lock();
             let of_set = summaries.entry(key.clone()).or_default();
@@ -495,6 +458,7 @@ fn concerning_replicas(set: &PodCliqueSet) -> impl PartialEq {
         set.metadata.uid.clone(),
         set.metadata.generation,
         set.metadata.deletion_timestamp.is_some(),
+        set.metadata.finalizers.clone(),
         set.metadata.labels.clone(),
         set.metadata.annotations.clone(),
         status.and_then(|status| status.current_generation_hash.clone()),

@@ -470,7 +470,6 @@ impl World {
             claims: documents(self.claims_by_replica.get(moment, &at)),
             domains: documents(self.domains_by_replica.get(moment, &at)),
             failures: Vec::new(),
-            tokens: Default::default(),
         }
     }
 }

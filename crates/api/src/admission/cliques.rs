@@ -93,8 +93,8 @@ fn check_annotations(path: &FieldPath, annotations: &BTreeMap<String, String>, f
 
 fn sizes(path: &FieldPath, clique: &PodCliqueTemplate, found: &mut Outcome) {
     let replicas = clique.spec.replicas;
-    if replicas <= 0 {
-        let detail = "must be more than 0; to run no pods, set the replicas of the set to 0 or scale the PodClique";
+    if replicas < 0 {
+        let detail = "must be 0 or more; a clique with 0 replicas is idle until it is scaled up";
         found
             .errors
             .push(FieldError::invalid(path.field("replicas"), replicas, detail));
@@ -110,7 +110,7 @@ fn sizes(path: &FieldPath, clique: &PodCliqueTemplate, found: &mut Outcome) {
         found
             .errors
             .push(FieldError::invalid(at, minimum, "must be more than 0"));
-    } else if minimum > replicas {
+    } else if minimum > replicas && replicas > 0 {
         let detail = format!("must be at most replicas, which is {replicas}");
         found.errors.push(FieldError::invalid(at, minimum, detail));
     }

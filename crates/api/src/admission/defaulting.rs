@@ -42,9 +42,12 @@ pub fn default_pod_clique_set(set: &mut PodCliqueSet, old: Option<&PodCliqueSet>
     }
     for group in &mut template.pod_clique_scaling_groups {
         let replicas = *group.replicas.get_or_insert(1);
+        if replicas == 0 && group.min_available == Some(0) {
+            group.min_available = None;
+        }
         group.min_available.get_or_insert(1);
         if let Some(config) = &mut group.scale_config {
-            config.min_replicas.get_or_insert(replicas);
+            config.min_replicas.get_or_insert(replicas.max(1));
         }
     }
 }
@@ -56,13 +59,15 @@ fn default_clique(clique: &mut PodCliqueTemplate, stored: Option<&PodCliqueTempl
         spec.role_name = stored.map_or_else(|| clique.name.clone(), |stored| stored.spec.role_name.clone());
     }
     let stored_minimum = stored.and_then(|stored| stored.spec.min_available);
-    if spec.replicas == 0 {
-        spec.replicas = 1;
+    // A clique that is idle at first has a minimum all the same: it holds from the moment it is scaled up. Clients that
+    // write 0 for an idle clique mean that there is none yet.
+    let size = spec.replicas.max(1);
+    if spec.replicas == 0 && spec.min_available == Some(0) {
+        spec.min_available = None;
     }
-    spec.min_available
-        .get_or_insert(stored_minimum.unwrap_or(spec.replicas));
+    spec.min_available.get_or_insert(stored_minimum.unwrap_or(size));
     if let Some(config) = &mut spec.auto_scaling_config {
-        config.min_replicas.get_or_insert(spec.replicas);
+        config.min_replicas.get_or_insert(size);
     }
     let pod = &mut spec.pod_spec.0;
     let absent = |value: Option<&Value>| value.is_none_or(|value| value.is_null() || value.as_str() == Some(""));

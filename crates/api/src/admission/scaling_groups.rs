@@ -62,8 +62,8 @@ fn members<'a>(
 fn sizes(path: &FieldPath, group: &PodCliqueScalingGroupConfig, found: &mut Outcome) {
     let replicas = group.replicas.unwrap_or(1);
     let minimum = group.min_available.unwrap_or(1);
-    if replicas <= 0 {
-        let detail = "must be more than 0; to run no copies, scale the PodCliqueScalingGroup";
+    if replicas < 0 {
+        let detail = "must be 0 or more; a scaling group with 0 replicas is idle until it is scaled up";
         found
             .errors
             .push(FieldError::invalid(path.field("replicas"), replicas, detail));
@@ -73,7 +73,7 @@ fn sizes(path: &FieldPath, group: &PodCliqueScalingGroupConfig, found: &mut Outc
         found
             .errors
             .push(FieldError::invalid(at, minimum, "must be more than 0"));
-    } else if minimum > replicas {
+    } else if minimum > replicas && replicas > 0 {
         let detail = format!("must be at most replicas, which is {replicas}");
         found.errors.push(FieldError::invalid(at, minimum, detail));
     }

@@ -1,25 +1,22 @@
 //! Names and host names of pods.
 //!
-//! A pod is named `<clique>-<suffix>`, in characters like those the API server would generate, but computed: from the
-//! pod's index and a token of the caller. So the name is known before the pod exists, a gang can list its pods
+//! A pod is named `<clique>-<suffix>`, five characters like those the API server would generate, but computed: from
+//! the pod's index and a token of the caller. So the name is known before the pod exists, a gang can list its pods
 //! before they are created, and a create that is repeated after a lost answer meets its own pod instead of making a
 //! second one.
 //!
 //! For one clique and one token the suffixes of all indices differ (the index is mapped one-to-one). The token tells
-//! incarnations apart: each pod gets one of its own, and no two tokens of a clique are equal. A suffix has as many
-//! characters as fit into a DNS label, from five to ten; ten make two hundred million million names, so two tokens do not
-//! meet in the life of a clique.
+//! incarnations apart: a pod that replaces another at the same index takes a new token, because the old name may
+//! still be held by a terminating pod. Different tokens may, once in fourteen million pairs, meet in the same suffix; a create
+//! that finds a name taken by a pod that is not its own is repeated with the next token.
 
 use sha2::{Digest, Sha256};
 
-use super::limits::LABEL_LENGTH;
-
 /// Characters of a suffix: no vowels, so no words; the ones that Kubernetes uses for generated names.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Characters that every suffix has at least.
+/// Characters in a suffix.
 pub const SUFFIX_LENGTH: usize = 5;
-/// Characters that a suffix has where there is room.
-const LONGEST_SUFFIX: usize = 10;
+const SUFFIXES: u64 = 27u64.pow(SUFFIX_LENGTH as u32);
 
 /// The name of the pod with this index and incarnation. `clique` is the name of the PodClique object.
 pub fn pod_name(clique: &str, pod_index: u32, token: &str) -> String {
@@ -42,16 +39,12 @@ fn suffix(clique: &str, pod_index: u32, token: &str) -> String {
             .iter()
             .fold(0u64, |word, byte| word << 8 | u64::from(*byte))
     };
-    let length = LABEL_LENGTH
-        .saturating_sub(clique.len() + 1)
-        .clamp(SUFFIX_LENGTH, LONGEST_SUFFIX);
-    let suffixes = (0..length).fold(1u128, |product, _| product * 27);
-    let offset = u128::from(word(0)) % suffixes;
+    let offset = word(0) % SUFFIXES;
     // A factor that is not divisible by 3, the only prime of 27: multiplication by it is one-to-one.
-    let factor = 3 * (u128::from(word(8)) % (suffixes / 3)) + 1;
-    let mut number = (u128::from(pod_index) * factor + offset) % suffixes;
-    let mut text = String::with_capacity(length);
-    for _ in 0..length {
+    let factor = 3 * (word(8) % (SUFFIXES / 3)) + 1;
+    let mut number = ((u64::from(pod_index) % SUFFIXES) * factor + offset) % SUFFIXES;
+    let mut text = String::with_capacity(SUFFIX_LENGTH);
+    for _ in 0..SUFFIX_LENGTH {
         text.push(char::from(ALPHABET[(number % 27) as usize]));
         number /= 27;
     }
@@ -73,14 +66,11 @@ mod tests {
     }
 
     #[test]
-    fn a_suffix_has_as_many_characters_of_the_alphabet_as_fit() {
-        for (clique, length) in [(1, 10), (52, 10), (53, 9), (57, 5), (63, 5)] {
-            let clique = "c".repeat(clique);
-            let name = pod_name(&clique, 7, "token");
-            let suffix = name.strip_prefix(&format!("{clique}-")).expect("the clique comes first");
-            assert_eq!(suffix.len(), length);
-            assert!(suffix.bytes().all(|byte| ALPHABET.contains(&byte)));
-        }
+    fn a_suffix_has_five_characters_of_the_alphabet() {
+        let name = pod_name("c", 7, "token");
+        let suffix = name.strip_prefix("c-").expect("the clique comes first");
+        assert_eq!(suffix.len(), SUFFIX_LENGTH);
+        assert!(suffix.bytes().all(|byte| ALPHABET.contains(&byte)));
     }
 
     #[test]

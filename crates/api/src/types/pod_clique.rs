@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::{AutoScalingConfig, LastError, PodSpec, UnknownFields};
 use crate::crd::parts;
 
+/// For objects that did not pass through an API server: the schema requires the field.
+fn one() -> i32 {
+    1
+}
+
 /// What a clique runs and how many of it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -37,8 +42,8 @@ pub struct PodCliqueSpec {
     #[serde(default)]
     #[schemars(extend("x-required" = true))]
     pub pod_spec: PodSpec,
-    /// The number of pods.
-    #[serde(default)]
+    /// The number of pods; 0 for a clique that is idle.
+    #[serde(default = "one")]
     #[schemars(extend("x-required" = true, "maximum" = crate::sizes::MOST_PODS))]
     pub replicas: i32,
     /// How many pods must be there for the clique to count as available; the gang's minimum.

@@ -55,14 +55,18 @@ fn restart_policy_and_grace_period() {
 }
 
 #[test]
-fn replicas_of_a_clique_are_one_and_so_is_what_follows_from_them() {
-    for spec in [json!({}), json!({"replicas": 0})] {
+fn a_clique_with_no_replicas_is_idle_and_has_a_minimum_of_one() {
+    for (spec, replicas) in [
+        (json!({}), 1),
+        (json!({"replicas": 0}), 0),
+        (json!({"replicas": 0, "minAvailable": 0}), 0),
+    ] {
         let mut spec = spec;
         spec["autoScalingConfig"] = json!({"maxReplicas": 2});
         spec["podSpec"] = json!({"containers": [{"name": "main"}]});
         let set = defaulted(&json!({"cliques": [clique(spec)]}));
         let filled = &set.spec.template.cliques[0].spec;
-        assert_eq!((filled.replicas, filled.min_available), (1, Some(1)));
+        assert_eq!((filled.replicas, filled.min_available), (replicas, Some(1)));
         assert_eq!(
             filled
                 .auto_scaling_config

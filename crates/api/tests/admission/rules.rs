@@ -14,8 +14,8 @@ const RULES: &[(&str, &str)] = &[
         "fn restart_policy_and_grace_period",
     ),
     (
-        "clique replicas 0 is 1",
-        "fn replicas_of_a_clique_are_one_and_so_is_what_follows_from_them +clique-replicas-zero",
+        "a clique with 0 replicas is idle",
+        "fn a_clique_with_no_replicas_is_idle_and_has_a_minimum_of_one +clique-replicas-zero",
     ),
     (
         "clique minAvailable is replicas",
@@ -102,7 +102,7 @@ const RULES: &[(&str, &str)] = &[
         "labels and annotations",
         "label-key-invalid label-value-invalid annotation-key-invalid fn annotations_of_a_clique_have_a_limit_together",
     ),
-    ("replicas more than 0", "clique-replicas-negative"),
+    ("replicas 0 or more", "clique-replicas-negative"),
     (
         "sizes are bounded, one by one and together",
         "set-replicas-too-many clique-replicas-too-many group-replicas-too-many set-pods-too-many gang-pods-too-many \
@@ -163,7 +163,7 @@ const RULES: &[(&str, &str)] = &[
     ),
     (
         "group sizes",
-        "group-replicas-zero group-min-available-zero group-min-available-above-replicas",
+        "+group-replicas-zero group-min-available-zero group-min-available-above-replicas",
     ),
     (
         "autoscaler limits of a group",

@@ -13,7 +13,10 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
     let facts = &replica.context.facts;
     let index = replica.layout.index;
     let wanted = mnnvl::groups(facts);
-    for group in &wanted {
+    // A domain is held by a finalizer of ours, so there must be a set that lets it go.
+    let finalizers = facts.set.metadata.finalizers.as_deref().unwrap_or_default();
+    let held = finalizers.iter().any(|name| name == finalizers::POD_CLIQUE_SET);
+    for group in wanted.iter().filter(|_| held) {
         if !replica
             .snapshot
             .domains

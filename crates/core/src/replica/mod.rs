@@ -33,7 +33,7 @@ use crate::command::{Command, Target};
 use crate::context::SetContext;
 use crate::layout::{LiveSizes, ReplicaLayout};
 use crate::report;
-use crate::snapshot::{PodFacts, ReplicaSnapshot, Tokens};
+use crate::snapshot::{PodFacts, ReplicaSnapshot};
 use crate::update;
 
 /// What to do for a replica.
@@ -47,8 +47,6 @@ pub struct ReplicaPlan {
     pub waits: Vec<Wait>,
     /// What the set needs to know of it.
     pub summary: ReplicaSummary,
-    /// The tokens of pods that do not exist yet, for the next plan.
-    pub tokens: Tokens,
 }
 
 impl ReplicaPlan {
@@ -192,7 +190,6 @@ impl Draft {
             deadline: self.deadline,
             waits: self.waits,
             summary,
-            tokens: Tokens::new(),
         }
     }
 }
@@ -255,7 +252,6 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let claims = claims::plan(&replica, &mut draft);
     domains::plan(&replica, &mut draft);
     let pods = pods::plan(&replica, &terminating, &rolling, &claims.waiting, &mut draft);
-    let pods::PlannedPods { names: pods, tokens } = pods;
     gangs::plan(&replica, &pods, &mut draft);
     gates::plan(&replica, &mut draft);
     clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
@@ -264,10 +260,7 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let mut summary = summarise(&replica, &groups);
     summary.gangs = gangs.into();
     summary.missing_templates = claims.missing;
-    ReplicaPlan {
-        tokens,
-        ..draft.finish(summary)
-    }
+    draft.finish(summary)
 }
 
 fn live_sizes(snapshot: &ReplicaSnapshot) -> LiveSizes {

@@ -1,8 +1,7 @@
 //! The pods of a replica: as many as each clique asks for, each with an index of its own.
 //!
-//! Indices are the lowest that no counting pod has, so host names stay stable. Names never come twice: each is made from
-//! the time at which the pod was planned first, and kept until a creation under it is known to have succeeded, so that one
-//! whose answer was lost is repeated under the same name. A pod that ended is deleted and replaced. A clique gets no pods while pods of an earlier object of its name are left, while it is being terminated,
+//! Indices are the lowest that no counting pod has, so host names stay stable. A pod that ended is deleted and
+//! replaced. A clique gets no pods while pods of an earlier object of its name are left, while it is being terminated,
 //! while a claim that they share is missing, and in the plan that rewrites its template.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,19 +15,11 @@ use crate::command::{Command, Kind};
 use crate::layout::CliqueLayout;
 use crate::objects::{self, PodIdentity};
 use crate::reasons;
-use crate::snapshot::{PodFacts, Tokens, target_of};
+use crate::snapshot::{PodFacts, target_of};
 use crate::update::Rolling;
 
 /// The names of each clique's pods, those that are about to be created included, by name of the clique.
 pub(crate) type PodNames = BTreeMap<String, Vec<String>>;
-
-/// What is said of the pods of a replica.
-#[derive(Debug, Default)]
-pub(crate) struct PlannedPods {
-    pub(crate) names: PodNames,
-    /// The tokens of those that do not exist yet.
-    pub(crate) tokens: Tokens,
-}
 
 pub(crate) fn plan(
     replica: &Replica<'_>,
@@ -36,9 +27,8 @@ pub(crate) fn plan(
     rolling: &Rolling,
     waiting: &BTreeSet<usize>,
     draft: &mut Draft,
-) -> PlannedPods {
+) -> PodNames {
     let mut names = PodNames::new();
-    let mut tokens = Tokens::new();
     for (index, (clique, state)) in replica.layout.cliques.iter().zip(&replica.cliques).enumerate() {
         let held = rolling.rewritten.contains(&index) || waiting.contains(&index);
         let of_clique = names.entry(clique.name.clone()).or_default();
@@ -56,7 +46,6 @@ pub(crate) fn plan(
         for pod_index in missing {
             let (name, token) = free_name(replica, clique, pod_index);
             of_clique.push(name);
-            tokens.insert((clique.name.clone(), pod_index), token.clone());
             if let Some(template) = template.as_ref().filter(|_| draft.room.is_left()) {
                 let identity = PodIdentity {
                     index: pod_index,
@@ -78,7 +67,7 @@ pub(crate) fn plan(
             draft.delete(pod.target());
         }
     }
-    PlannedPods { names, tokens }
+    names
 }
 
 /// Deletes pods that ended, and pods of an earlier object of the same name. Returns whether new pods have to wait.
@@ -123,17 +112,17 @@ pub(super) fn free_indices(state: &CliqueState<'_>) -> Vec<u32> {
         .collect()
 }
 
-/// A name for a pod that no pod has or had, and the token it is made from.
+/// A name for a pod that no pod has, and the token it is made from.
 fn free_name(replica: &Replica<'_>, clique: &CliqueLayout, pod_index: u32) -> (String, String) {
-    let known = replica.snapshot.tokens.get(&(clique.name.clone(), pod_index));
-    let now = replica.now.as_nanosecond();
-    let fresh = (0u32..).map(|attempt| format!("{now:x}/{attempt}"));
-    let mut names = known.cloned().into_iter().chain(fresh).map(|token| {
+    let mut attempt = 0u32;
+    loop {
+        let token = attempt.to_string();
         let name = pod_name(&clique.name, pod_index, &token);
-        (name, token)
-    });
-    let free = names.find(|(name, _)| !replica.snapshot.pods.contains_key(name));
-    free.expect("there are more tokens than pods")
+        if !replica.snapshot.pods.contains_key(&name) {
+            return (name, token);
+        }
+        attempt += 1;
+    }
 }
 
 /// The counting pods, one for each index: of two with the same index the one that serves, else the older, stays.

@@ -3,10 +3,12 @@
 //! A finalizer on each clique and group holds the object until what belongs to it is gone, so that an object of the
 //! same name can never meet the pods of its predecessor.
 
+use std::sync::Arc;
+
 use coppice_api::names::finalizers;
 use coppice_api::types::{PodClique, PodCliqueScalingGroup};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Draft, ReplicaPlan, ReplicaSummary, domains};
 use crate::command::{Command, Kind};
@@ -84,6 +86,12 @@ pub fn plan_abandoned(snapshot: &ReplicaSnapshot) -> ReplicaPlan {
     }
     for stored in snapshot.groups.values().filter(|group| deleted(&group.metadata)) {
         group(stored, snapshot, &mut draft);
+    }
+    if snapshot.pods.is_empty() {
+        let leaving = |domain: &&Arc<Value>| domain["metadata"]["deletionTimestamp"].is_string();
+        for domain in snapshot.domains.values().filter(leaving) {
+            domains::let_go(domain, &mut draft);
+        }
     }
     draft.finish(ReplicaSummary::default())
 }

@@ -70,8 +70,6 @@ pub(crate) enum Event {
     Wait(u32),
     /// Kubelets and the scheduler do one step.
     Kubelets,
-    /// The operator forgets what is not stored.
-    Restart,
     /// The operator plans once; some of its commands go wrong.
     Plan(Vec<Trouble>),
 }
@@ -174,7 +172,6 @@ impl World {
             Event::Kubelets => {
                 self.kubelets();
             }
-            Event::Restart => self.tokens.clear(),
             Event::Plan(troubles) => {
                 self.troubles = troubles.iter().rev().copied().collect();
                 self.step();

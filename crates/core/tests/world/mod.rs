@@ -16,7 +16,7 @@ use coppice_core::context::SetContext;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::Settings;
-use coppice_core::snapshot::{PodFacts, ReplicaSnapshot, Tokens};
+use coppice_core::snapshot::{PodFacts, ReplicaSnapshot};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -41,10 +41,6 @@ pub(crate) struct World {
     pub(crate) troubles: Vec<history::Trouble>,
     /// The newest generation that each object's status has spoken of, by uid.
     pub(crate) observed: BTreeMap<String, i64>,
-    /// The uid under which each pod name was seen first.
-    pub(crate) pod_names: BTreeMap<String, String>,
-    /// What the operator remembers of pods that it wants to create.
-    pub(crate) tokens: Tokens,
     /// Whether only replicas that exist are planned.
     only_existing: bool,
     version: u64,
@@ -70,8 +66,6 @@ impl World {
             claim_templates: BTreeMap::new(),
             troubles: Vec::new(),
             observed: BTreeMap::new(),
-            pod_names: BTreeMap::new(),
-            tokens: Tokens::new(),
             only_existing: false,
             version: 0,
         };
@@ -94,12 +88,6 @@ impl World {
         metadata["generation"] = 1.into();
         metadata["creationTimestamp"] = json!(self.now);
         *self.writes.entry(format!("create {}", key.0)).or_default() += 1;
-        if key.0 == "Pod" {
-            let label = |key: &str| object["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
-            if let Ok(index) = label(labels::POD_INDEX).parse() {
-                self.tokens.remove(&(label(labels::POD_CLIQUE), index));
-            }
-        }
         self.objects.insert(key, object);
     }
 
@@ -227,7 +215,10 @@ impl World {
 
     /// Plans everything once and carries it out. Returns the number of commands that change something.
     pub(crate) fn step(&mut self) -> usize {
-        self.now = self.now.saturating_add(SignedDuration::from_micros(1)).expect("in range");
+        self.now = self
+            .now
+            .saturating_add(SignedDuration::from_micros(1))
+            .expect("in range");
         let Some(set) = self.set() else {
             let indices = self.replica_indices(0);
             return indices
@@ -254,7 +245,6 @@ impl World {
                 "planning twice gives the same"
             );
             let floors = self.serving();
-            self.tokens.extend(plan.tokens);
             changes += self.carry_out_plan(&plan.stages);
             self.check_floors(&floors, &plan.stages);
             summaries.insert(index, plan.summary);
@@ -410,7 +400,6 @@ impl World {
                     .filter(|claim| gang_index(claim) == Some(index)),
             ),
             failures: Vec::new(),
-            tokens: self.tokens.clone(),
             pods: self
                 .of_kind("Pod")
                 .filter(mine)

@@ -138,7 +138,9 @@ impl World {
     /// What a reader takes for "done" is: when a set says that it observed its generation, neither it nor a clique of it
     /// says that all is updated while a pod with another template is left.
     pub(crate) fn check_done(&self) {
-        let Some(set) = self.of_kind("PodCliqueSet").next() else { return };
+        let Some(set) = self.of_kind("PodCliqueSet").next() else {
+            return;
+        };
         let generation = |object: &Value| object["metadata"]["generation"].as_i64();
         let observed = |object: &Value| object["status"]["observedGeneration"].as_i64();
         if observed(set) != generation(set) || set["metadata"]["deletionTimestamp"].is_string() {
@@ -147,7 +149,8 @@ impl World {
         let templates = set["spec"]["template"]["cliques"].as_array().expect("cliques");
         let mut old_anywhere = None;
         for clique in self.of_kind("PodClique").filter(|clique| live(clique)) {
-            let index = label(clique, "grove.io/podcliqueset-replica-index").and_then(|index| index.parse::<u64>().ok());
+            let index =
+                label(clique, "grove.io/podcliqueset-replica-index").and_then(|index| index.parse::<u64>().ok());
             if index >= set["spec"]["replicas"].as_u64() {
                 continue;
             }
@@ -181,24 +184,8 @@ impl World {
         );
     }
 
-    /// No pod name ever comes twice in the life of a clique.
-    pub(crate) fn check_names(&mut self) {
-        let pods: Vec<(String, String)> = self
-            .of_kind("Pod")
-            .map(|pod| {
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                (text(&pod["metadata"]["name"]), text(&pod["metadata"]["uid"]))
-            })
-            .collect();
-        for (name, uid) in pods {
-            let first = self.pod_names.entry(name.clone()).or_insert_with(|| uid.clone());
-            assert_eq!(*first, uid, "the pod name {name} came twice");
-        }
-    }
-
     /// No two live pods have one index, and no status speaks of an older generation than it did before.
     pub(crate) fn check_objects(&mut self) {
-        self.check_names();
         let mut seats = BTreeSet::new();
         for pod in self.of_kind("Pod").filter(|pod| live(pod)) {
             let seat = (

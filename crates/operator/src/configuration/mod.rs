@@ -62,6 +62,8 @@ pub struct Configuration {
     pub topology_aware_scheduling: Enabled,
     /// Networks between nodes.
     pub network: Network,
+    /// When a gang is replaced as a whole.
+    pub gang_termination: GangTermination,
     /// The schedulers.
     pub scheduler: Scheduler,
 }
@@ -249,6 +251,23 @@ pub struct Network {
     /// Whether NVLink groups are honoured.
     #[serde(rename = "autoMNNVLEnabled")]
     pub auto_mnnvl_enabled: bool,
+}
+
+/// When a gang is replaced as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GangTermination {
+    /// What happens when a clique that had its minimum ready has lost every pod with a node.
+    pub when_all_lost: WhenAllLost,
+}
+
+/// What happens to a gang when one of its cliques has lost every pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum WhenAllLost {
+    /// The rest keeps running, and the clique waits for nodes: replacing the rest frees nothing for it.
+    Wait,
+    /// It is replaced after the termination delay, as the Go operator does.
+    Terminate,
 }
 
 /// The schedulers.

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::reader::{Findings, Section};
 use super::{
     API_VERSION, Authorizer, CertProvisionMode, ClientConnection, ConcurrentSyncs, Configuration, Controllers,
-    Debugging, Enabled, HealthProbes, Invalid, KIND, LeaderElection, Listener, LogFormat, LogLevel, Network, Profile,
-    Read, Scheduler, Servers, Webhooks,
+    Debugging, Enabled, GangTermination, HealthProbes, Invalid, KIND, LeaderElection, Listener, LogFormat, LogLevel,
+    Network, Profile, Read, Scheduler, Servers, Webhooks, WhenAllLost,
 };
 
 const LOOPBACK: &str = "127.0.0.1";
@@ -61,6 +61,13 @@ fn whole(file: &Section<'_>) -> Configuration {
         },
         network: Network {
             auto_mnnvl_enabled: file.section("network").boolean("autoMNNVLEnabled", false),
+        },
+        gang_termination: GangTermination {
+            when_all_lost: file.section("gangTermination").choice(
+                "whenAllLost",
+                WhenAllLost::Wait,
+                &[("Wait", WhenAllLost::Wait), ("Terminate", WhenAllLost::Terminate)],
+            ),
         },
         scheduler: scheduler(&file.section("scheduler")),
     }

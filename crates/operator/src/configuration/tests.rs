@@ -68,6 +68,7 @@ logFormat: text
 authorizer: {enabled: true, exemptServiceAccountUserNames: [a, b], reconcilerServiceAccountUserName: me}
 topologyAwareScheduling: {enabled: true}
 network: {autoMNNVLEnabled: true}
+gangTermination: {whenAllLost: Terminate}
 scheduler: {profiles: [{name: kai-scheduler}], defaultProfileName: kai-scheduler}
 "#;
     let Read {
