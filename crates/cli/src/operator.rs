@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use coppice_core::backends::VOLCANO_SCHEDULER;
 use coppice_core::settings::Settings;
 use coppice_core::topology::KAI_SCHEDULER;
 use coppice_operator::certificates::keeper;
@@ -130,6 +131,8 @@ impl Operator {
                 auto_mnnvl: configuration.network.auto_mnnvl_enabled,
                 terminate_when_all_lost: configuration.gang_termination.when_all_lost == WhenAllLost::Terminate,
                 kai: configuration.schedulers().profiles.contains_key(KAI_SCHEDULER),
+                volcano: configuration.schedulers().profiles.contains_key(VOLCANO_SCHEDULER),
+                native_gangs: configuration.native_gangs(),
                 ..Settings::default()
             },
             workers: configuration.workers(),
@@ -176,7 +179,10 @@ impl Operator {
         if let Some(name) = &self.default_scheduler {
             let profiles = &mut configuration.scheduler.profiles;
             if !profiles.iter().any(|profile| profile.name == *name) {
-                profiles.push(coppice_operator::configuration::Profile { name: name.clone() });
+                profiles.push(coppice_operator::configuration::Profile {
+                    name: name.clone(),
+                    config: coppice_operator::configuration::ProfileConfig::default(),
+                });
             }
             configuration.scheduler.default_profile_name = name.clone();
         }

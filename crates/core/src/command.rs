@@ -36,11 +36,17 @@ pub enum Kind {
     ClusterTopologyBinding,
     /// Topology of KAI.
     KaiTopology,
+    /// PodGroup of KAI.
+    KaiPodGroup,
+    /// PodGroup of Volcano.
+    VolcanoPodGroup,
+    /// PodGroup of Kubernetes itself.
+    NativePodGroup,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::PodCliqueSet,
         Self::PodCliqueScalingGroup,
         Self::PodClique,
@@ -55,6 +61,9 @@ impl Kind {
         Self::ComputeDomain,
         Self::ClusterTopologyBinding,
         Self::KaiTopology,
+        Self::KaiPodGroup,
+        Self::VolcanoPodGroup,
+        Self::NativePodGroup,
     ];
 
     /// Its name, as objects carry it.
@@ -74,6 +83,7 @@ impl Kind {
             Self::ComputeDomain => "ComputeDomain",
             Self::ClusterTopologyBinding => "ClusterTopologyBinding",
             Self::KaiTopology => "Topology",
+            Self::KaiPodGroup | Self::VolcanoPodGroup | Self::NativePodGroup => "PodGroup",
         }
     }
 
@@ -91,13 +101,17 @@ impl Kind {
             Self::ResourceClaim => "resource.k8s.io/v1",
             Self::ComputeDomain => "resource.nvidia.com/v1beta1",
             Self::KaiTopology => "kai.scheduler/v1alpha1",
+            Self::KaiPodGroup => "scheduling.run.ai/v2alpha2",
+            Self::VolcanoPodGroup => "scheduling.volcano.sh/v1beta1",
+            Self::NativePodGroup => "scheduling.k8s.io/v1alpha2",
         }
     }
 
-    /// The kind of an object, or of a reference to one.
+    /// The kind of an object, or of a reference to one. Several schedulers have a PodGroup, so the version counts.
     pub fn of_object(object: &Value) -> Option<Self> {
-        let name = object["kind"].as_str()?;
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+        let (name, version) = (object["kind"].as_str()?, object["apiVersion"].as_str());
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.as_str() == name && version.is_none_or(|version| version == kind.api_version()))
     }
 }
 

@@ -7,7 +7,9 @@ use coppice_api::types::{CliqueStartupType, PodCliqueSet, UpdateStrategyType};
 
 use serde_json::Value;
 
+use crate::backends::{Backend, BackendContext};
 use crate::facts::SetFacts;
+use crate::objects;
 use crate::settings::{Settings, TopologyLevels};
 
 /// A set, ready for planning.
@@ -25,6 +27,8 @@ pub struct SetContext<'a> {
     pub topology: Option<&'a TopologyLevels>,
     /// A hash written by another operator, or by another version of ours, that names these templates.
     pub adopted_hash: Option<String>,
+    /// What the objects of the set's scheduler need to know of the cluster.
+    pub backend: BackendContext,
     /// The ResourceClaimTemplate objects that the set refers to and that exist, by namespace and name.
     pub claim_templates: BTreeMap<(String, String), Value>,
 }
@@ -54,6 +58,7 @@ impl<'a> SetContext<'a> {
             settings,
             topology,
             adopted_hash: None,
+            backend: BackendContext::default(),
             claim_templates: BTreeMap::new(),
         }
     }
@@ -73,8 +78,19 @@ impl<'a> SetContext<'a> {
             settings,
             topology,
             adopted_hash: None,
+            backend: BackendContext::default(),
             claim_templates: BTreeMap::new(),
         }
+    }
+
+    /// The scheduler of the set.
+    pub fn scheduler(&self) -> &str {
+        objects::scheduler(&self.facts, self.settings)
+    }
+
+    /// The mapping of gangs for the scheduler of the set.
+    pub fn backend(&self) -> &'static dyn Backend {
+        objects::backend(&self.facts, self.settings)
     }
 
     /// Whether the set is being deleted.

@@ -62,6 +62,8 @@ reasons! {
     REPLICA_REPLACED = "PodCliqueSetReplicaDeleteSuccessful": "All pods of a replica of the set are being replaced, because its gang had too few for longer than terminationDelay.";
     COPY_REPLACED = "PodCliqueScalingGroupReplicaDeleteSuccessful": "All pods of a copy of a scaling group are being replaced, because it had too few for longer than terminationDelay.";
     PODS_PLACED_SINGLY = "PodsPlacedOneByOne": "The scheduler of the set places pods one by one: gangs are not guaranteed, and required packing is not enforced.";
+    NOT_EXPRESSIBLE = "NotExpressible": "The objects of the gang's scheduler do not say everything that the gang asks for; the message lists what is lost, and what to do about it.";
+    KAI_MAPPING_FAILED = "KAIBackendMappingFailed": "The API server refused to create or change the PodGroup that stands for the gang at KAI.";
     CLIQUE_WRITTEN = "PodCliqueCreateOrUpdateSuccessful": "PodCliques of the set were created or changed.";
     CLIQUE_NOT_WRITTEN = "PodCliqueCreateOrUpdateFailed": "The API server refused to create or change a PodClique of the set.";
     CLIQUE_CREATED = "PodCliqueCreateSuccessful": "PodCliques of the scaling group were created.";

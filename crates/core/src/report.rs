@@ -101,6 +101,7 @@ impl Subject {
             Kind::ComputeDomain => "COMPUTEDOMAIN",
             Kind::ClusterTopologyBinding => "CLUSTERTOPOLOGYBINDING",
             Kind::KaiTopology => "TOPOLOGY",
+            Kind::KaiPodGroup | Kind::VolcanoPodGroup | Kind::NativePodGroup => "PODGROUP",
         };
         match self.verb {
             Verb::Create => format!("ERR_CREATE_{object}"),
@@ -138,6 +139,7 @@ impl Subject {
             (Kind::PodCliqueScalingGroup, Verb::Create | Verb::Update) => reasons::GROUP_NOT_WRITTEN,
             (Kind::PodCliqueScalingGroup, Verb::Delete) => reasons::GROUP_NOT_DELETED,
             (Kind::PodGang, Verb::Create | Verb::Update) => reasons::GANG_NOT_WRITTEN,
+            (Kind::KaiPodGroup, Verb::Create | Verb::Update) => reasons::KAI_MAPPING_FAILED,
             (Kind::PodGang, Verb::Delete) => reasons::GANG_NOT_DELETED,
             (Kind::ComputeDomain, Verb::Create) => reasons::DOMAIN_NOT_CREATED,
             (Kind::ComputeDomain, Verb::Delete) => reasons::DOMAIN_NOT_DELETED,
@@ -228,8 +230,8 @@ pub fn owner(command: &Command, set: &PodCliqueSet, replica: Option<&ReplicaSnap
     of_child.unwrap_or_else(whole_set)
 }
 
-/// Whether a command must wait for another one of an earlier stage that was refused. A pod waits for its gang, so that a
-/// scheduler never sees a pod whose gang it does not know, and for the claims it names, so that it never takes an object
+/// Whether a command must wait for another one of an earlier stage that was refused. A pod waits for its gang
+/// and for what stands for it at its scheduler, so that a scheduler never sees a pod whose gang it does not know, and for the claims it names, so that it never takes an object
 /// of somebody else for its own.
 pub fn depends_on(command: &Command, refused: &Command) -> bool {
     let Command::Create(pod) = command else { return false };
@@ -240,7 +242,8 @@ pub fn depends_on(command: &Command, refused: &Command) -> bool {
         return false;
     }
     match (subject.kind, subject.verb) {
-        (Kind::PodGang, Verb::Create | Verb::Update) => {
+        (Kind::PodGang, Verb::Create | Verb::Update)
+        | (Kind::KaiPodGroup | Kind::VolcanoPodGroup | Kind::NativePodGroup, Verb::Create) => {
             pod["metadata"]["labels"][labels::POD_GANG].as_str() == Some(&subject.name)
         }
         (Kind::ResourceClaim, Verb::Create) => {

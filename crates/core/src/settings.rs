@@ -19,8 +19,13 @@ pub struct Settings {
     pub terminate_when_all_lost: bool,
     /// Whether sets get ComputeDomains for the NVLink groups that they name.
     pub auto_mnnvl: bool,
-    /// Whether KAI is one of the schedulers, so that its topology objects follow the ClusterTopologyBindings.
+    /// Whether KAI is one of the schedulers, so that its topology objects follow the ClusterTopologyBindings, and gangs
+    /// get PodGroups of its own.
     pub kai: bool,
+    /// Whether Volcano is one of the schedulers, so that gangs get PodGroups of its own.
+    pub volcano: bool,
+    /// Whether gangs get PodGroups of Kubernetes itself, for its own scheduler.
+    pub native_gangs: bool,
 }
 
 impl Default for Settings {
@@ -33,6 +38,8 @@ impl Default for Settings {
             terminate_when_all_lost: false,
             auto_mnnvl: false,
             kai: false,
+            volcano: false,
+            native_gangs: false,
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct ReplicaSnapshot {
     pub claims: BTreeMap<String, Arc<Value>>,
     /// ComputeDomains by name.
     pub domains: BTreeMap<String, Arc<Value>>,
+    /// PodGroups of other schedulers, by kind and name.
+    pub pod_groups: BTreeMap<(Kind, String), Arc<Value>>,
     /// Writes for this replica that the API server refused when they were tried last.
     pub failures: Vec<Failure>,
 }

@@ -120,6 +120,18 @@ macro_rules! with_kind {
                 let $cached = &$world.kai_topologies;
                 $body
             }
+            Kind::KaiPodGroup => {
+                let $cached = &$world.pod_groups.kai;
+                $body
+            }
+            Kind::VolcanoPodGroup => {
+                let $cached = &$world.pod_groups.volcano;
+                $body
+            }
+            Kind::NativePodGroup => {
+                let $cached = &$world.pod_groups.native;
+                $body
+            }
             Kind::ResourceClaim => {
                 let $cached = &$world.claims;
                 $body

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, resume_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
+use coppice_core::backends::BackendContext;
 use coppice_core::command::{Command, Kind as CommandKind, Target};
 use coppice_core::context::SetContext;
 use coppice_core::facts::SetFacts;
@@ -32,7 +32,7 @@ use crate::actions::{Actions, Report};
 use crate::keys::{Key, SetKey};
 use crate::pacing::Pacing;
 use crate::trouble::Trouble;
-use crate::world::World;
+use crate::world::{Served, World};
 
 /// Plans in a row for one key before it goes to the back of the queue. More than a healthy plan ever needs: each one
 /// acts on what the one before it brought about.
@@ -57,7 +57,7 @@ pub(crate) struct Controller {
     trouble: Trouble,
     summaries: Mutex<BTreeMap<SetKey, BTreeMap<u32, ReplicaSummary>>>,
     identities: Mutex<BTreeMap<SetKey, Arc<Identities>>>,
-    kai_served: AtomicBool,
+    served: OnceLock<Served>,
 }
 
 impl Controller {
@@ -78,13 +78,18 @@ impl Controller {
             trouble: Trouble::default(),
             summaries: Mutex::default(),
             identities: Mutex::default(),
-            kai_served: AtomicBool::default(),
+            served: OnceLock::new(),
         }
     }
 
-    /// Whether the API server has KAI's Topologies; said before the work begins.
-    pub(crate) fn serves_kai_topologies(&self, served: bool) {
-        self.kai_served.store(served, Ordering::Relaxed);
+    /// Which kinds of others are there to be written; said before the work begins.
+    pub(crate) fn serves(&self, served: Served) {
+        // Said once.
+        let _ = self.served.set(served);
+    }
+
+    fn served(&self) -> Served {
+        self.served.get().copied().unwrap_or_default()
     }
 
     /// Marks what a change concerns.
@@ -119,12 +124,12 @@ impl Controller {
         });
     }
 
-    /// A topology changed: its own status is looked at again, and every set when its levels are not what they were.
+    /// A topology changed: its own status is looked at again, and every set when it says something else.
     fn topology_changed(&self, old: Option<&ClusterTopologyBinding>, new: Option<&ClusterTopologyBinding>) {
         if let Some(binding) = new.or(old) {
             self.mark_topology(binding);
         }
-        if old.map(|old| &old.spec.levels) != new.map(|new| &new.spec.levels) {
+        if old.map(|old| &old.spec) != new.map(|new| &new.spec) {
             self.mark_where(|_| true);
         }
     }
@@ -283,6 +288,7 @@ impl Controller {
             let topology = self.topology(&moment, &set);
             let mut context = self.context(key, &set, topology.as_ref());
             context.adopted_hash = adopted_hash(&context, &revisions);
+            context.backend = self.backend(&moment, &context);
             context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
             let plan = plan_replica(&context, &snapshot, now);
             let wanted = index < context.facts.replicas() && !context.facts.too_many_replicas();
@@ -319,7 +325,7 @@ impl Controller {
             return Planned::default();
         };
         let known = self.settings.kai.then(|| KaiTopologies {
-            served: self.kai_served.load(Ordering::Relaxed),
+            served: self.served().kai_topologies,
             objects: self.world.kai_topologies(&moment),
         });
         let failures = self.trouble.known(&Key::Topology(name.into()));
@@ -371,6 +377,20 @@ impl Controller {
             deadline: None,
             seen: Some(Seen::Set { set, replica: None }),
         }
+    }
+
+    /// What the objects of the set's scheduler need to know.
+    fn backend(&self, moment: &coppice_runtime::cache::Moment<'_>, context: &SetContext<'_>) -> BackendContext {
+        let served = self.served();
+        let not_served = match context.backend().kind() {
+            Some(CommandKind::KaiPodGroup) => !served.kai_pod_groups,
+            Some(CommandKind::VolcanoPodGroup) => !served.volcano_pod_groups,
+            Some(CommandKind::NativePodGroup) => !served.native_pod_groups,
+            _ => false,
+        };
+        let name = topology_name(context.facts.set);
+        let topology = name.and_then(|name| self.world.backend_topology(moment, name, context.scheduler()));
+        BackendContext { not_served, topology }
     }
 
     fn topology(&self, moment: &coppice_runtime::cache::Moment<'_>, set: &PodCliqueSet) -> Option<TopologyLevels> {

@@ -14,6 +14,7 @@ pub mod controller;
 pub mod keys;
 pub mod operator;
 mod pacing;
+mod pod_groups;
 mod pods;
 mod trouble;
 pub mod webhooks;

@@ -55,6 +55,45 @@ impl Default for Options {
     }
 }
 
+/// Which of the kinds that the API server serves are used by the settings. A cluster without a scheduler need not let us
+/// read its objects; gangs are not written for a scheduler of Kubernetes that does not know them.
+fn enabled(mut served: Served, settings: &mut Settings) -> Served {
+    if settings.auto_mnnvl && !served.compute_domains {
+        error!(
+            "NVLink groups are switched on, but the API server has no ComputeDomains (resource.nvidia.com/v1beta1): \
+             install NVIDIA's DRA driver, then restart the operator"
+        );
+    }
+    let lacks = |scheduler: &str, kind: &str| {
+        error!(
+            "{scheduler} is one of the schedulers, but the API server has no {kind}: install {scheduler}, then restart the \
+             operator"
+        );
+    };
+    if settings.kai && !served.kai_topologies {
+        lacks("KAI", "Topologies (kai.scheduler/v1alpha1)");
+    }
+    if settings.kai && !served.kai_pod_groups {
+        lacks("KAI", "PodGroups (scheduling.run.ai/v2alpha2)");
+    }
+    if settings.volcano && !served.volcano_pod_groups {
+        lacks("Volcano", "PodGroups (scheduling.volcano.sh/v1beta1)");
+    }
+    if settings.native_gangs && !served.native_pod_groups {
+        error!(
+            "gang scheduling of default-scheduler is switched on, but the API server has no PodGroups \
+             (scheduling.k8s.io/v1alpha2): enable the feature gates GenericWorkload and GangScheduling and that version, then \
+             restart the operator"
+        );
+        settings.native_gangs = false;
+    }
+    served.kai_topologies &= settings.kai;
+    served.kai_pod_groups &= settings.kai;
+    served.volcano_pod_groups &= settings.volcano;
+    served.native_pod_groups &= settings.native_gangs;
+    served
+}
+
 /// Asks which kinds there are, until the API server answers.
 async fn served(client: &Client) -> Served {
     let backoff = Backoff {
@@ -103,32 +142,12 @@ impl Operator {
             },
             options.clock.clone(),
         );
-        let (auto_mnnvl, kai) = (options.settings.auto_mnnvl, options.settings.kai);
+        let mut settings = options.settings;
+        let served = enabled(served(&client).await, &mut settings);
         let actions = Actions::new(world.clone(), writer, recorder);
-        let controller = Arc::new(Controller::new(
-            world,
-            actions,
-            options.settings,
-            options.clock,
-            queue.clone(),
-        ));
+        let controller = Arc::new(Controller::new(world, actions, settings, options.clock, queue.clone()));
         controller.listen();
-        let mut served = served(&client).await;
-        if auto_mnnvl && !served.compute_domains {
-            error!(
-                "NVLink groups are switched on, but the API server has no ComputeDomains (resource.nvidia.com/v1beta1): \
-                 install NVIDIA's DRA driver, then restart the operator"
-            );
-        }
-        if kai && !served.kai_topologies {
-            error!(
-                "KAI is one of the schedulers, but the API server has no Topologies (kai.scheduler/v1alpha1): install KAI, then \
-                 restart the operator"
-            );
-        }
-        // Whoever does not use KAI need not let us read its objects.
-        served.kai_topologies &= kai;
-        controller.serves_kai_topologies(served.kai_topologies);
+        controller.serves(served);
         controller.world.watch(&client, &served, &group);
         group.spawn("events", sink.run(client, group.stopping()));
         controller.world.cache.wait_synced().await;

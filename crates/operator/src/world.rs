@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use coppice_api::names::selectors::managed_selector;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
+use coppice_core::backends::BackendTopology;
+use coppice_core::command::Kind as CommandKind;
 use coppice_core::settings::TopologyLevels;
 use coppice_core::snapshot::ReplicaSnapshot;
 use coppice_runtime::cache::{
@@ -23,9 +25,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::keys::{SetKey, replica_of, replica_of_unlabelled, set_of};
+use crate::pod_groups::{self, PodGroups};
 use crate::pods;
 
-type ReplicaIndex<V> = Index<V, (SetKey, u32)>;
+pub(crate) type ReplicaIndex<V> = Index<V, (SetKey, u32)>;
 
 /// The whole object as JSON, without its managed fields: for kinds whose defaults we only compare.
 #[derive(Debug, Default)]
@@ -63,6 +66,7 @@ pub struct World {
     pub(crate) domains: Kind<Document>,
     pub(crate) claim_templates: Kind<Document>,
     pub(crate) kai_topologies: Kind<Document>,
+    pub(crate) pod_groups: PodGroups,
     cliques_by_replica: ReplicaIndex<PodClique>,
     groups_by_replica: ReplicaIndex<PodCliqueScalingGroup>,
     gangs_by_replica: ReplicaIndex<PodGang>,
@@ -86,6 +90,12 @@ pub struct Served {
     pub compute_domains: bool,
     /// KAI's Topologies, in the version we speak.
     pub kai_topologies: bool,
+    /// KAI's PodGroups, in the version we speak.
+    pub kai_pod_groups: bool,
+    /// Volcano's PodGroups, in the version we speak.
+    pub volcano_pod_groups: bool,
+    /// PodGroups of Kubernetes itself, in the version we speak.
+    pub native_pod_groups: bool,
 }
 
 impl Served {
@@ -99,13 +109,20 @@ impl Served {
             let mut versions = groups.groups.iter().flat_map(|group| &group.versions);
             versions.any(|version| version.group_version == group_version)
         };
-        // Older versions of KAI serve the group without this kind.
-        let kai = kai_topologies();
-        let kai_topologies = serves(&kai.api_version) && {
-            let list = client.list_api_group_resources(&kai.api_version).await?;
-            list.resources.iter().any(|resource| resource.name == kai.plural)
+        // Older versions of a scheduler serve the group without the kind.
+        let has = async |resource: ApiResource| -> Result<bool, kube::Error> {
+            if !serves(&resource.api_version) {
+                return Ok(false);
+            }
+            let list = client.list_api_group_resources(&resource.api_version).await?;
+            Ok(list.resources.iter().any(|served| served.name == resource.plural))
         };
+        let kai_topologies = has(kai_topologies()).await?;
+        let pod_groups = async |kind| has(pod_groups::resource(kind)).await;
         Ok(Self {
+            kai_pod_groups: pod_groups(CommandKind::KaiPodGroup).await?,
+            volcano_pod_groups: pod_groups(CommandKind::VolcanoPodGroup).await?,
+            native_pod_groups: pod_groups(CommandKind::NativePodGroup).await?,
             resource_claims: serves("resource.k8s.io/v1"),
             compute_domains: serves("resource.nvidia.com/v1beta1"),
             kai_topologies,
@@ -163,7 +180,7 @@ fn labels_of(object: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn replica_of_document(object: &Value) -> Option<(SetKey, u32)> {
+pub(crate) fn replica_of_document(object: &Value) -> Option<(SetKey, u32)> {
     let namespace = object["metadata"]["namespace"].as_str();
     let labels = labels_of(object);
     replica_of(namespace, &labels)
@@ -235,6 +252,7 @@ impl World {
             }),
             claim_templates: cache.kind(resource::<ResourceClaimTemplate>(), Document),
             kai_topologies: cache.kind(kai_topologies(), Document),
+            pod_groups: PodGroups::new(&cache),
             claims,
             roles_by_set: roles.index(|object, emit| set_of_document(object).into_iter().for_each(emit)),
             role_bindings_by_set: role_bindings
@@ -286,6 +304,17 @@ impl World {
         } else {
             nothing(&self.kai_topologies);
         }
+        for (served, kind) in [
+            (served.kai_pod_groups, &self.pod_groups.kai),
+            (served.volcano_pod_groups, &self.pod_groups.volcano),
+            (served.native_pod_groups, &self.pod_groups.native),
+        ] {
+            if served {
+                start(client, kind, &ours, group);
+            } else {
+                nothing(kind);
+            }
+        }
         start(client, &self.sets, &all, group);
         start(client, &self.topologies, &all, group);
         start(client, &self.cliques, &ours, group);
@@ -329,6 +358,10 @@ impl World {
         by_replica!(autoscalers, autoscalers_by_replica);
         by_replica!(claims, claims_by_replica);
         by_replica!(domains, domains_by_replica);
+        for (kind, index) in self.pod_groups.indexed() {
+            let (index, replica) = (index.clone(), replica.clone());
+            kind.on_change(move |change| each(&index, change, &*replica));
+        }
         let mark = set.clone();
         self.revisions.on_change(move |change| {
             for object in change.old.iter().chain(&change.new) {
@@ -444,6 +477,17 @@ impl World {
         found
     }
 
+    /// The topology of this name, as a scheduler knows it: under the name that the binding gives for that scheduler.
+    pub(crate) fn backend_topology(&self, moment: &Moment<'_>, name: &str, scheduler: &str) -> Option<BackendTopology> {
+        let binding = self.topologies.get(moment, &ObjectKey::new("", name))?;
+        let mut named = binding.spec.scheduler_topology_bindings.iter();
+        let reference = named.find(|entry| entry.scheduler_name == scheduler);
+        Some(BackendTopology {
+            name: reference.map_or(name, |entry| &entry.topology_reference).to_owned(),
+            keys: binding.spec.levels.iter().map(|level| level.key.clone()).collect(),
+        })
+    }
+
     /// One replica.
     pub fn replica(&self, moment: &Moment<'_>, key: &SetKey, index: u32) -> ReplicaSnapshot {
         let at = (key.clone(), index);
@@ -469,6 +513,7 @@ impl World {
             autoscalers: documents(self.autoscalers_by_replica.get(moment, &at)),
             claims: documents(self.claims_by_replica.get(moment, &at)),
             domains: documents(self.domains_by_replica.get(moment, &at)),
+            pod_groups: self.pod_groups.of_replica(moment, &at),
             failures: Vec::new(),
         }
     }

@@ -3,4 +3,5 @@
 
 pub mod client;
 pub mod control_plane;
+pub mod definitions;
 pub mod scenario;

@@ -47,6 +47,15 @@ impl Schedulers {
         }
     }
 
+    /// The same, with gang scheduling of Kubernetes' own scheduler enabled.
+    #[must_use]
+    pub fn with_native_gangs(mut self) -> Self {
+        if let Some(profile) = self.profiles.get_mut(DEFAULT_SCHEDULER) {
+            profile.backend = SchedulerBackend::KubernetesGangs;
+        }
+        self
+    }
+
     /// The scheduler of a pod that names this one, or none.
     pub fn resolve<'a>(&'a self, name: Option<&'a str>) -> &'a str {
         name.filter(|name| !name.is_empty()).unwrap_or(&self.default_profile)
@@ -92,6 +101,8 @@ impl SchedulerProfile {
 pub enum SchedulerBackend {
     /// The scheduler of Kubernetes: places pods one by one.
     Kubernetes,
+    /// The same with gang scheduling enabled: one minimum and one required level for all pods of a gang.
+    KubernetesGangs,
     /// KAI: needs a queue.
     Kai,
     /// Volcano: needs an open queue, knows no topology constraints.

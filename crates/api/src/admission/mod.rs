@@ -33,6 +33,7 @@ mod immutability;
 mod metadata;
 mod mnnvl;
 mod name_collisions;
+mod native_gangs;
 mod pod_template;
 mod ratchet;
 mod resource_sharing;

@@ -11,7 +11,7 @@ use crate::types::{PodCliqueSet, PodCliqueTemplate};
 use super::context::{Context, QueueState, SchedulerBackend, SchedulerProfile};
 use super::subject::Subject;
 use super::topology::constraints;
-use super::{FieldError, FieldPath, Outcome};
+use super::{FieldError, FieldPath, Outcome, native_gangs};
 
 pub(super) fn check(subject: &Subject<'_>, context: &Context, found: &mut Outcome) {
     let schedulers = &context.schedulers;
@@ -37,12 +37,16 @@ pub(super) fn check(subject: &Subject<'_>, context: &Context, found: &mut Outcom
     }
     let Some(name) = first else { return };
     let backend = schedulers.profiles.get(name).map(|profile| profile.backend);
-    if let Some(SchedulerBackend::Kai | SchedulerBackend::Lpx | SchedulerBackend::Volcano) = backend {
+    if !matches!(
+        backend,
+        None | Some(SchedulerBackend::Gangs | SchedulerBackend::Kubernetes)
+    ) {
         found.warnings.extend(no_spreading(subject, name));
     }
     match backend {
         None | Some(SchedulerBackend::Gangs) => {}
         Some(SchedulerBackend::Kubernetes) => found.warnings.extend(losses(subject, name)),
+        Some(SchedulerBackend::KubernetesGangs) => native_gangs::check(subject, name, found),
         Some(SchedulerBackend::Kai) => kai_queue(subject, found),
         Some(SchedulerBackend::Lpx) => no_topology(subject, name, found),
         Some(SchedulerBackend::Volcano) => {

@@ -6,6 +6,7 @@ mod arbitrary;
 mod authorizer;
 mod corpus;
 mod defaulting;
+mod native_gangs;
 mod rules;
 mod schema;
 mod updates;

@@ -238,7 +238,10 @@ impl Attacker {
         let uid = namespace.left().unwrap().metadata.uid.unwrap();
         let gone = await_condition(namespaces, &self.namespace, conditions::is_deleted(&uid));
         if tokio::time::timeout(PATIENCE, gone).await.is_err() {
-            panic!("the namespace is still there, with {}", self.what_is_left().await.join("; "));
+            panic!(
+                "the namespace is still there, with {}",
+                self.what_is_left().await.join("; ")
+            );
         }
     }
 

@@ -12,6 +12,7 @@ use coppice_api::types::{
 use serde_json::{Value, json};
 
 use super::Owner;
+use crate::backends::{self, Backend};
 use crate::facts::SetFacts;
 use crate::layout::{GangLayout, ReplicaLayout};
 use crate::settings::{Settings, TopologyLevels};
@@ -83,6 +84,8 @@ pub fn pod_gang(
         });
         annotations.extend(key.map(|key| (spread.key().to_owned(), key.to_owned())));
     }
+    let of_backend = backend(facts, settings).gang_annotations().iter();
+    annotations.extend(of_backend.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
     let of_set = metadata.labels.clone().unwrap_or_default();
     let mut labels = pod_gang_labels(&of_set, facts.name(), scheduler(facts, settings));
     labels.insert(labels::SET_REPLICA_INDEX.to_owned(), layout.index.to_string());
@@ -107,6 +110,11 @@ pub(crate) fn scheduler<'a>(facts: &SetFacts<'a>, settings: &'a Settings) -> &'a
         .iter()
         .find_map(|clique| clique.template.spec.pod_spec.scheduler_name());
     named.unwrap_or(&settings.default_scheduler)
+}
+
+/// The mapping of gangs for the scheduler of a set.
+pub(crate) fn backend(facts: &SetFacts<'_>, settings: &Settings) -> &'static dyn Backend {
+    backends::of_scheduler(scheduler(facts, settings), settings.native_gangs)
 }
 
 /// In the base gang the cliques of each base copy of a group are placed together as the group asks.

@@ -21,7 +21,7 @@ pub use claims::{
 };
 pub use clique::pod_clique;
 pub use gang::pod_gang;
-pub(crate) use gang::scheduler;
+pub(crate) use gang::{backend, scheduler};
 pub use pod::{PodIdentity, pod};
 pub use scaling_group::scaling_group;
 pub use service::headless_service;

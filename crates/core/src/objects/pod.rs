@@ -8,6 +8,7 @@ use coppice_api::names::{environment, finalizers, labels};
 use serde_json::{Map, Value, json};
 
 use super::environment::{for_each_container, from_label, prepend, variable};
+use super::gang::backend;
 use super::{Owner, claims_of_pod, waiter};
 use crate::facts::SetFacts;
 use crate::layout::{CliqueLayout, ReplicaLayout};
@@ -102,7 +103,7 @@ pub fn pod(
         name: clique.name.clone(),
         uid: text("/metadata/uid"),
     };
-    json!({
+    let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -113,7 +114,11 @@ pub fn pod(
             "ownerReferences": owner.reference(),
         },
         "spec": spec,
-    })
+    });
+    backend(facts, settings)
+        .stamp(&gang.name, &clique.name)
+        .put_on(&mut pod);
+    pod
 }
 
 /// A pod of a scaled gang waits until its base gang is placed. Gates of others stay as they are.

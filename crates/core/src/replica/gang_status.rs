@@ -3,6 +3,7 @@
 
 use coppice_api::types::PodGangPhase;
 
+use super::pod_groups::{self, PodGroupReports};
 use super::pods::PodNames;
 use super::{Draft, Replica};
 use crate::command::{Command, Kind, Urgency, status_patch};
@@ -12,7 +13,12 @@ use crate::reasons;
 use crate::snapshot::target_of;
 
 /// Returns how far each gang is.
-pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) -> Vec<(String, PodGangPhase)> {
+pub(crate) fn plan(
+    replica: &Replica<'_>,
+    pods: &PodNames,
+    pod_groups: &PodGroupReports,
+    draft: &mut Draft,
+) -> Vec<(String, PodGangPhase)> {
     let mut phases = Vec::new();
     for gang in &replica.layout.gangs {
         let Some(stored) = replica.snapshot.gangs.get(&gang.name) else {
@@ -57,6 +63,12 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
             );
         }
         let whole = |missing: &Option<String>, done: &str| missing.clone().unwrap_or_else(|| done.to_owned());
+        let report = pod_groups.get(&gang.name);
+        // The scheduler knows why pods have no nodes; the pods only say that they have none.
+        let scheduled = scheduled.map(|missing| match report.and_then(|report| report.waits_for.as_ref()) {
+            Some(reason) => format!("{missing}: {reason}"),
+            None => missing,
+        });
         say(
             "Scheduled",
             scheduled.is_none(),
@@ -71,6 +83,7 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
             reasons::GANG_NOT_READY,
             whole(&ready, "every clique has its minimum ready"),
         );
+        pod_groups::report_limits(report, &mut status.conditions, stored.metadata.generation, replica.now);
         let urgency = if status.phase == PodGangPhase::Running {
             Urgency::Now
         } else {

@@ -7,6 +7,7 @@ use coppice_api::names::annotations;
 use coppice_api::types::PodGang;
 use serde_json::{Value, json};
 
+use super::pod_groups::{self, PodGroupReports};
 use super::pods::PodNames;
 use super::{Draft, Replica};
 use crate::command::{Command, Kind, merge_patch};
@@ -23,8 +24,10 @@ const OURS: [&str; 4] = [
     "priorityClassName",
 ];
 
-pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
+/// Returns what became of the objects that stand for the gangs at other schedulers.
+pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) -> PodGroupReports {
     let context = replica.context;
+    let mut reports = PodGroupReports::default();
     for gang in replica.layout.gangs.iter().filter(|gang| gang.complete) {
         let stored = replica.snapshot.gangs.get(&gang.name);
         // A gang that is too large is not begun.
@@ -43,7 +46,9 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
             None => draft.gangs.push(Command::Create(desired)),
             Some(stored) if stored.metadata.deletion_timestamp.is_some() => {}
             Some(stored) => {
-                if let Some(patch) = correction(replica, stored, &desired) {
+                let patch = correction(replica, stored, &desired);
+                reports.extend(pod_groups::plan(replica, stored, patch.as_ref(), draft));
+                if let Some(patch) = patch {
                     let target = target_of(Kind::PodGang, &stored.metadata);
                     draft.gangs.push(Command::Merge { target, patch });
                 }
@@ -56,6 +61,7 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) {
             draft.delete(target_of(Kind::PodGang, &stored.metadata));
         }
     }
+    reports
 }
 
 fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Option<Value> {
@@ -90,8 +96,11 @@ fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Optio
     if !lacking.is_empty() {
         metadata.insert("labels".to_owned(), Value::Object(lacking));
     }
-    if !level_lost && let Some(annotations) = topology_annotations(stored, desired) {
-        metadata.insert("annotations".to_owned(), annotations);
+    let of_topology = topology_annotations(stored, desired).filter(|_| !level_lost);
+    let of_backend = pod_groups::gang_annotations(replica.context, stored);
+    let annotations: serde_json::Map<String, Value> = of_topology.into_iter().flatten().chain(of_backend).collect();
+    if !annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), Value::Object(annotations));
     }
     if !metadata.is_empty() {
         patch.insert("metadata".to_owned(), Value::Object(metadata));
@@ -101,7 +110,7 @@ fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Optio
 
 /// The patch of the annotations that tell where the gang may lie. All others were mirrored when it was made, or belong to
 /// somebody else.
-fn topology_annotations(stored: &PodGang, desired: &Value) -> Option<Value> {
+fn topology_annotations(stored: &PodGang, desired: &Value) -> Option<serde_json::Map<String, Value>> {
     let keys = [
         annotations::TOPOLOGY_NAME,
         annotations::SPREAD_PREFERRED,
@@ -109,7 +118,10 @@ fn topology_annotations(stored: &PodGang, desired: &Value) -> Option<Value> {
     ];
     let ours = |all: Value| -> Value { keys.iter().map(|key| ((*key).to_owned(), all[*key].clone())).collect() };
     let before = ours(json!(stored.metadata.annotations.clone().unwrap_or_default()));
-    merge_patch(&before, &ours(desired["metadata"]["annotations"].clone()))
+    match merge_patch(&before, &ours(desired["metadata"]["annotations"].clone()))? {
+        Value::Object(patch) => Some(patch),
+        _ => None,
+    }
 }
 
 /// Whether a level that the set packs by is missing for now, alone or with its whole topology. That must not unpack a gang

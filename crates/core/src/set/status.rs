@@ -176,7 +176,11 @@ pub(crate) fn count(
 /// Whether the scheduler of the set places gangs as wholes. What admission warned of stays readable.
 fn guarantees(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSetStatus) {
     let set = context.facts.set;
-    let lost = not_guaranteed(set, objects::scheduler(&context.facts, context.settings));
+    let lost = match context.backend().kind() {
+        None => not_guaranteed(set, objects::scheduler(&context.facts, context.settings)),
+        // What such a scheduler is not told of a gang is a condition of the PodGang.
+        Some(_) => Vec::new(),
+    };
     if lost.is_empty() {
         conditions::remove(&mut status.conditions, NOT_GUARANTEED);
         return;

@@ -399,6 +399,15 @@ impl World {
                 self.of_kind("ResourceClaim")
                     .filter(|claim| gang_index(claim) == Some(index)),
             ),
+            pod_groups: self
+                .of_kind("PodGroup")
+                .filter(mine)
+                .map(|group| {
+                    let kind = Kind::of_object(group).expect("a PodGroup of a scheduler");
+                    let name = group["metadata"]["name"].as_str().expect("a name").to_owned();
+                    ((kind, name), Arc::new(group.clone()))
+                })
+                .collect(),
             failures: Vec::new(),
             pods: self
                 .of_kind("Pod")

@@ -9,7 +9,7 @@ mod rules;
 
 use std::time::Duration;
 
-use coppice_api::admission::Schedulers;
+use coppice_api::admission::{DEFAULT_SCHEDULER, Schedulers};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -285,6 +285,24 @@ pub struct Scheduler {
 pub struct Profile {
     /// Its name, as in `schedulerName`.
     pub name: String,
+    /// What is set for it.
+    #[serde(skip_serializing_if = "ProfileConfig::is_default")]
+    pub config: ProfileConfig,
+}
+
+/// What is set for a scheduler.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProfileConfig {
+    /// `default-scheduler` only: gangs get PodGroups of Kubernetes itself.
+    pub gang_scheduling: bool,
+}
+
+impl ProfileConfig {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Configuration {
@@ -302,10 +320,22 @@ impl Configuration {
     #[must_use]
     pub fn schedulers(&self) -> Schedulers {
         let names = self.scheduler.profiles.iter().map(|profile| profile.name.as_str());
-        Schedulers {
+        let schedulers = Schedulers {
             default_profile: self.scheduler.default_profile_name.clone(),
             ..Schedulers::named(names)
+        };
+        if self.native_gangs() {
+            schedulers.with_native_gangs()
+        } else {
+            schedulers
         }
+    }
+
+    /// Whether gangs get PodGroups of Kubernetes itself, for its own scheduler.
+    #[must_use]
+    pub fn native_gangs(&self) -> bool {
+        let mut profiles = self.scheduler.profiles.iter();
+        profiles.any(|profile| profile.name == DEFAULT_SCHEDULER && profile.config.gang_scheduling)
     }
 
     /// Keys that are worked on at the same time.

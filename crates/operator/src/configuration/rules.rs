@@ -11,7 +11,7 @@ use super::reader::{Findings, Section};
 use super::{
     API_VERSION, Authorizer, CertProvisionMode, ClientConnection, ConcurrentSyncs, Configuration, Controllers,
     Debugging, Enabled, GangTermination, HealthProbes, Invalid, KIND, LeaderElection, Listener, LogFormat, LogLevel,
-    Network, Profile, Read, Scheduler, Servers, Webhooks, WhenAllLost,
+    Network, Profile, ProfileConfig, Read, Scheduler, Servers, Webhooks, WhenAllLost,
 };
 
 const LOOPBACK: &str = "127.0.0.1";
@@ -207,11 +207,11 @@ fn scheduler(section: &Section<'_>) -> Scheduler {
     let mut seen = BTreeSet::new();
     for profile in section.sections("profiles").into_iter().flatten() {
         let name = profile.text("name", "");
-        if profile.raw("config").is_some() {
-            profile.warn(
-                "config",
-                "no profile of Coppice takes a configuration, so this has no effect",
-            );
+        let mut config = ProfileConfig::default();
+        if name == DEFAULT_SCHEDULER {
+            config.gang_scheduling = profile.section("config").boolean("gangScheduling", false);
+        } else if profile.raw("config").is_some() {
+            profile.warn("config", "this profile takes no configuration, so this has no effect");
         }
         if name.is_empty() {
             profile.refuse("name", "must not be empty");
@@ -227,12 +227,13 @@ fn scheduler(section: &Section<'_>) -> Scheduler {
                 &format!("{name:?} is not a known scheduler; it is taken to read PodGangs by itself"),
             );
         }
-        profiles.push(Profile { name });
+        profiles.push(Profile { name, config });
     }
     // Pods that no gang scheduler wants are placed by Kubernetes itself, so its scheduler is always there.
     if !seen.contains(DEFAULT_SCHEDULER) {
         profiles.push(Profile {
             name: DEFAULT_SCHEDULER.to_owned(),
+            config: ProfileConfig::default(),
         });
     }
     let default_profile_name = section.text("defaultProfileName", DEFAULT_SCHEDULER);

@@ -1,5 +1,7 @@
 //! Files as people and charts write them.
 
+use coppice_api::admission::SchedulerBackend;
+
 use super::*;
 
 fn read(text: &str) -> Read {
@@ -190,4 +192,23 @@ scheduler: {profiles: [{name: kai-scheduler}, {name: kai-scheduler}, {}], defaul
             .to_string()
             .contains("expected a mapping")
     );
+}
+
+#[test]
+fn gang_scheduling_is_a_setting_of_the_default_scheduler_alone() {
+    let text =
+        "scheduler: {profiles: [{name: default-scheduler, config: {gangScheduling: true}}, {name: kai-scheduler}]}";
+    let read = read(text);
+    assert!(read.configuration.native_gangs());
+    assert_eq!(read.warnings, []);
+    let backend = |name: &str| read.configuration.schedulers().profiles[name].backend;
+    assert_eq!(backend("default-scheduler"), SchedulerBackend::KubernetesGangs);
+    assert_eq!(backend("kai-scheduler"), SchedulerBackend::Kai);
+    let printed = serde_saphyr::to_string(&read.configuration).unwrap();
+    assert_eq!(
+        Configuration::read(&printed).unwrap().configuration,
+        read.configuration,
+        "{printed}"
+    );
+    assert!(!Configuration::default().native_gangs());
 }

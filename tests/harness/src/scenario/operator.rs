@@ -29,6 +29,7 @@ use tokio::sync::Mutex;
 
 use super::environment::EnvironmentError;
 use crate::control_plane::Companion;
+use crate::definitions::{kai_pod_groups, volcano_pod_groups};
 
 /// How the operator of a scenario is configured, where it differs from the usual.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -42,6 +43,8 @@ pub struct OperatorNeeds {
     pub auto_mnnvl: bool,
     /// KAI is one of the schedulers.
     pub kai: bool,
+    /// Volcano is one of the schedulers.
+    pub volcano: bool,
     /// A real API server asks the webhooks too, over TLS. The embedded one always does.
     pub webhooks: bool,
 }
@@ -56,6 +59,7 @@ impl OperatorNeeds {
                 topology_aware: self.topology_aware,
                 auto_mnnvl: self.auto_mnnvl,
                 kai: self.kai,
+                volcano: self.volcano,
                 ..Settings::default()
             },
             ..Options::default()
@@ -169,7 +173,7 @@ impl OperatorUnderTest for Companion {
 }
 
 /// The schedulers that sets may name; the first is for those that name none.
-const SCHEDULERS: [&str; 3] = ["default-scheduler", "coppice", "kai-scheduler"];
+const SCHEDULERS: [&str; 4] = ["default-scheduler", "coppice", "kai-scheduler", "volcano"];
 
 /// How the API server reaches the operator's webhooks.
 #[derive(Clone)]
@@ -213,10 +217,15 @@ impl InProcessOperator {
         install(client.clone(), &InstallOptions::default(), |_| {})
             .await
             .map_err(|error| EnvironmentError::Operator(error.to_string()))?;
-        let of_others: Vec<Value> = [needs.auto_mnnvl.then(compute_domain), needs.kai.then(kai_topology)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let of_others: Vec<Value> = [
+            needs.auto_mnnvl.then(compute_domain),
+            needs.kai.then(kai_topology),
+            needs.kai.then(kai_pod_groups),
+            needs.volcano.then(volcano_pod_groups),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         if !of_others.is_empty() {
             install_definitions(client.clone(), &of_others, &InstallOptions::default(), |_| {})
                 .await

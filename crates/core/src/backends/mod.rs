@@ -1,0 +1,167 @@
+//! What other schedulers read instead of PodGangs: one pure mapping for each of them.
+//!
+//! A [`Backend`] says which object stands for a gang, what its pods carry, how a stored object is corrected, what its
+//! scheduler reports, and what of the gang it cannot express. It is chosen by the pods' `schedulerName` and never reads
+//! the cluster. A mapping never drops a part of a gang in silence: what is lost is a [`Limit`], which admission refuses
+//! or a condition reports.
+
+mod default;
+mod kai;
+mod limits;
+mod native;
+mod objects;
+mod queues;
+mod volcano;
+
+use std::collections::BTreeMap;
+
+use coppice_api::admission::{SchedulerBackend, SchedulerProfile};
+use coppice_api::types::{PodGang, PodGangSpec, PodGroup};
+use serde_json::Value;
+
+pub use limits::Limit;
+pub use queues::{kai_queue, volcano_queue};
+
+use crate::command::Kind;
+use crate::facts::SetFacts;
+
+/// The name of Volcano's scheduler.
+pub const VOLCANO_SCHEDULER: &str = "volcano";
+
+/// How one scheduler is told of gangs.
+pub trait Backend: Sync {
+    /// The kind of the object that stands for a gang; none where the scheduler reads PodGangs or knows no gangs.
+    fn kind(&self) -> Option<Kind>;
+
+    /// The object that stands for a gang, and what of the gang it does not say.
+    fn map(&self, gang: &Gang<'_>) -> Mapping;
+
+    /// What the pods of a clique carry, so that the scheduler knows their gang.
+    fn stamp(&self, gang: &str, clique: &str) -> Stamp;
+
+    /// Annotations of the PodGang itself.
+    fn gang_annotations(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// How a stored object becomes the wanted one. Fields that belong to the scheduler, or to others, are kept.
+    fn correct(&self, gang: &Gang<'_>, stored: &Value, wanted: &Value) -> Correction;
+
+    /// Why the scheduler has not placed the gang, as the stored object says.
+    fn waits_for(&self, stored: &Value) -> Option<String>;
+}
+
+/// The back-end of the scheduler with this name. `native` is whether the scheduler of Kubernetes is told of gangs.
+pub fn of_scheduler(name: &str, native: bool) -> &'static dyn Backend {
+    match SchedulerProfile::named(name).backend {
+        SchedulerBackend::Kai => &kai::Kai,
+        SchedulerBackend::Volcano => &volcano::Volcano,
+        SchedulerBackend::KubernetesGangs => &native::Native,
+        SchedulerBackend::Kubernetes if native => &native::Native,
+        SchedulerBackend::Kubernetes | SchedulerBackend::Lpx | SchedulerBackend::Gangs => &default::Nothing,
+    }
+}
+
+/// A PodGang with what is not in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Gang<'a> {
+    /// The PodGang, as it is or will be stored.
+    pub object: &'a PodGang,
+    /// The set that it belongs to.
+    pub facts: &'a SetFacts<'a>,
+    /// The topology of the scheduler that its constraints refer to, when it is known.
+    pub topology: Option<&'a BackendTopology>,
+}
+
+/// A topology, as the scheduler of a set knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackendTopology {
+    /// The scheduler's own topology object.
+    pub name: String,
+    /// Node label keys, broadest level first.
+    pub keys: Vec<String>,
+}
+
+impl BackendTopology {
+    /// Whether the level of one key is broader than that of another. Unknown keys are not comparable.
+    pub(crate) fn is_broader(&self, one: &str, other: &str) -> bool {
+        let level = |key: &str| self.keys.iter().position(|known| known == key);
+        matches!((level(one), level(other)), (Some(one), Some(other)) if one < other)
+    }
+}
+
+/// What the objects of a set's scheduler need to know of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackendContext {
+    /// Whether the API server lacks the kind of the objects.
+    pub not_served: bool,
+    /// The topology that the set refers to, when there is one.
+    pub topology: Option<BackendTopology>,
+}
+
+/// What becomes of a gang.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mapping {
+    /// The object that stands for it.
+    pub object: Wanted,
+    /// What the object does not say of it.
+    pub limits: Vec<Limit>,
+}
+
+/// The object that stands for a gang.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// This one.
+    Object(Value),
+    /// None: there is nothing to place, or the scheduler reads no such objects.
+    Nothing,
+    /// It cannot be written down for now; one that is stored is left as it is.
+    Unknown,
+}
+
+/// How a stored object becomes the wanted one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Correction {
+    /// A JSON merge patch; none when nothing is to be written.
+    pub patch: Option<Value>,
+    /// What cannot be corrected.
+    pub limits: Vec<Limit>,
+}
+
+/// What a pod carries for its scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The native PodGroup in `spec.schedulingGroup`.
+    pub scheduling_group: Option<String>,
+}
+
+impl Stamp {
+    /// Puts it on a pod.
+    pub fn put_on(&self, pod: &mut Value) {
+        for (field, entries) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+            for (key, value) in entries {
+                pod["metadata"][field][key] = value.as_str().into();
+            }
+        }
+        if let Some(group) = &self.scheduling_group {
+            pod["spec"]["schedulingGroup"] = serde_json::json!({"podGroupName": group});
+        }
+    }
+}
+
+/// Pod groups of a gang that have something to place. A clique that is scaled to zero keeps its entry in the gang.
+fn live_groups(spec: &PodGangSpec) -> impl Iterator<Item = &PodGroup> {
+    let live = |group: &&PodGroup| group.min_replicas > 0 || !group.pod_references.is_empty();
+    spec.pod_groups.iter().filter(live)
+}
+
+/// The sum of the floors of a gang.
+fn floor(spec: &PodGangSpec) -> i64 {
+    live_groups(spec)
+        .map(|group| i64::from(group.min_replicas.max(0)))
+        .sum()
+}
