@@ -7,8 +7,9 @@ use std::net::IpAddr;
 
 /// Nodes of one IMEX domain unless the administrator says otherwise.
 pub const DEFAULT_MAX_NODES: u32 = 18;
-/// The most nodes of one IMEX domain that the administrator may allow: also the bound in the CRD.
-pub const MAX_NODES: u32 = 512;
+/// The most nodes of one IMEX domain that the administrator may allow: also the bound in the CRD. The rule that compares
+/// all rows with each other must stay within the API server's cost limit for one rule, which 512 rows exceed.
+pub const MAX_NODES: u32 = 256;
 /// The most entries of `status.nodes` that are written: about 270 bytes each, well below the size limit of an object.
 pub const MAX_STATUS_NODES: usize = 4_096;
 /// The most cliques that the status of one domain lists.
