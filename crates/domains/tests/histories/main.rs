@@ -75,6 +75,7 @@ fn controllers() -> impl Strategy<Value = Event> {
         4 => controller.clone().prop_map(Event::Sync),
         6 => controller.clone().prop_map(Event::Begin),
         6 => (controller.clone(), trouble).prop_map(|(controller, trouble)| Event::Finish(controller, trouble)),
+        4 => controller.clone().prop_map(Event::Turn),
         2 => controller.clone().prop_map(Event::Check),
         1 => controller.prop_map(Event::Crash),
         3 => (1..5_000_i64).prop_map(Event::Advance),

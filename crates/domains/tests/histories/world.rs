@@ -40,6 +40,8 @@ pub(crate) enum Event {
     Sync(usize),
     Begin(usize),
     Finish(usize, Trouble),
+    /// A controller reads, waits and writes, with whatever its caches hold.
+    Turn(usize),
     Check(usize),
     Crash(usize),
     Advance(i64),
@@ -157,6 +159,14 @@ impl World {
             Event::Sync(controller) => self.sync(*controller),
             Event::Begin(controller) => self.begin(*controller),
             Event::Finish(controller, trouble) => self.finish(*controller, *trouble),
+            Event::Turn(controller) => {
+                for _ in 0..2 {
+                    self.begin(*controller);
+                    self.finish(*controller, Trouble::None);
+                    self.now += SignedDuration::from_millis(2_100);
+                }
+                self.begin(*controller);
+            }
             Event::Check(controller) => self.check(*controller),
             Event::Crash(controller) => self.crash(*controller),
             Event::Advance(millis) => {
