@@ -22,7 +22,7 @@ deny() {
 }
 
 pure="a decider has no client, no runtime and no clock; move what needs one into a shell"
-for crate in coppice-schema coppice-api coppice-core coppice-placement coppice-initc; do
+for crate in coppice-schema coppice-api coppice-core coppice-placement coppice-initc coppice-domains; do
   deny "$crate" "$pure" tokio hyper reqwest kube kube-client kube-runtime axum rand
 done
 generic="it is a Kubernetes of its own and must serve any kind"
@@ -33,5 +33,12 @@ deny coppice-apiserver "the server is not a client of itself" kube kube-client
 deny coppice-scheduler "it reads gangs from the API, whoever wrote them" coppice-core coppice-operator coppice-cluster
 deny coppice-operator "schedulers read gangs from the API" coppice-placement coppice-scheduler
 deny coppice-core "the planner decides what, placement decides where" coppice-placement
+deny coppice-domains "ComputeDomains serve any workload, Grove's or not" coppice-api coppice-core coppice-operator coppice-scheduler
+# The pure modules of a crate that may also hold shells: no runtime, client, clock, randomness, files or processes in them.
+impure='\b(tokio|kube_client|kube_runtime|kube|rand)::|std::(fs|process|thread|env|time)\b|::now\(\)'
+if grep -rnE "$impure" crates/domains/src/api crates/domains/src/decide >&2; then
+  echo "layers: crates/domains: api and decide are pure: $pure" >&2
+  failed=1
+fi
 [ $failed -eq 0 ] && echo "layers: dependencies point downward only"
 exit $failed
