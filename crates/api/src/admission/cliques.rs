@@ -110,7 +110,7 @@ fn sizes(path: &FieldPath, clique: &PodCliqueTemplate, found: &mut Outcome) {
         found
             .errors
             .push(FieldError::invalid(at, minimum, "must be more than 0"));
-    } else if minimum > replicas && replicas > 0 {
+    } else if minimum > replicas && replicas != 0 {
         let detail = format!("must be at most replicas, which is {replicas}");
         found.errors.push(FieldError::invalid(at, minimum, detail));
     }

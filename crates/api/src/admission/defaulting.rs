@@ -58,7 +58,9 @@ fn default_clique(clique: &mut PodCliqueTemplate, stored: Option<&PodCliqueTempl
         // Two of the Go operator's own samples name no role. The field is immutable, so what is stored stays.
         spec.role_name = stored.map_or_else(|| clique.name.clone(), |stored| stored.spec.role_name.clone());
     }
-    let stored_minimum = stored.and_then(|stored| stored.spec.min_available);
+    let stored_minimum = stored
+        .and_then(|stored| stored.spec.min_available)
+        .filter(|minimum| *minimum != 0);
     // A clique that is idle at first has a minimum all the same: it holds from the moment it is scaled up. Clients that
     // write 0 for an idle clique mean that there is none yet.
     let size = spec.replicas.max(1);

@@ -73,7 +73,7 @@ fn sizes(path: &FieldPath, group: &PodCliqueScalingGroupConfig, found: &mut Outc
         found
             .errors
             .push(FieldError::invalid(at, minimum, "must be more than 0"));
-    } else if minimum > replicas && replicas > 0 {
+    } else if minimum > replicas && replicas != 0 {
         let detail = format!("must be at most replicas, which is {replicas}");
         found.errors.push(FieldError::invalid(at, minimum, detail));
     }
