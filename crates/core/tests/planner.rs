@@ -46,7 +46,7 @@ fn a_clique_or_group_that_is_idle_by_the_template_is_not_waited_for_and_starts_w
         "{breached}"
     );
     world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
-        group["spec"]["replicas"] = 1.into()
+        group["spec"]["replicas"] = 1.into();
     });
     world.settle();
     assert_eq!(world.pods().len(), 4);

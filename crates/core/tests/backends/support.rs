@@ -73,6 +73,7 @@ impl Case {
         LiveSizes {
             cliques: sizes("cliques"),
             groups: sizes("groups"),
+            ..LiveSizes::default()
         }
     }
 
