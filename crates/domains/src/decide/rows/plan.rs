@@ -144,22 +144,25 @@ fn settle(row: &DaemonRow, facts: &CliqueFacts, plan: &mut RowsPlan) -> Option<D
         }
     }
     let mut kept = row.clone();
+    let named = |pod: &&super::facts::PodFacts| names_pod(row, &pod.uid, &pod.address);
+    let still_cached = cached.iter().filter(|pod| !pod.ended).any(|pod| named(&pod));
+    let ended = cached.iter().filter(|pod| pod.ended).any(|pod| named(&pod));
+    let deleted = row.pod_uid.as_ref().is_some_and(|uid| facts.deleted_pods.contains(uid));
+    let gone = ended || deleted || checked.is_some_and(super::facts::CheckResult::confirms_pod_gone);
     match owner(cached) {
-        Owner::Pod(_) => kept = with_owner(kept, facts, &mut plan.urgency),
-        Owner::Starting | Owner::Nobody if row.ip_address.is_empty() => {}
-        Owner::Starting | Owner::Nobody => {
-            let still_cached = cached
-                .iter()
-                .any(|pod| !pod.ended && names_pod(row, &pod.uid, &pod.address));
-            let ended = cached
-                .iter()
-                .any(|pod| pod.ended && names_pod(row, &pod.uid, &pod.address));
-            let deleted = row.pod_uid.as_ref().is_some_and(|uid| facts.deleted_pods.contains(uid));
-            let gone = ended || deleted || checked.is_some_and(super::facts::CheckResult::confirms_pod_gone);
-            if gone && !still_cached {
-                retain(&mut kept);
-                plan.urgency = Urgency::Soon;
-            } else if !still_cached && checked.is_none() && !plan.checks.contains(&check) {
+        // A pod that the cache does not have may be newer than all that it has: it keeps the row until it is known to be gone.
+        Owner::Pod(_) if row.ip_address.is_empty() || still_cached || gone => {
+            kept = with_owner(kept, facts, &mut plan.urgency);
+        }
+        Owner::Starting | Owner::Nobody if row.ip_address.is_empty() || still_cached => {}
+        Owner::Starting | Owner::Nobody if gone => {
+            retain(&mut kept);
+            plan.urgency = Urgency::Soon;
+        }
+        // A daemon that writes its own row is about to.
+        Owner::Pod(pod) if pod.writes_own_row => {}
+        Owner::Pod(_) | Owner::Starting | Owner::Nobody => {
+            if checked.is_none() && !plan.checks.contains(&check) {
                 plan.checks.push(check);
             }
         }
