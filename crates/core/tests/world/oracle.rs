@@ -147,6 +147,14 @@ impl World {
             return;
         }
         let templates = set["spec"]["template"]["cliques"].as_array().expect("cliques");
+        let image = |spec: &Value| spec["containers"][0]["image"].clone();
+        let mut pods_by_owner: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for pod in self.of_kind("Pod").filter(|pod| live(pod)) {
+            let owner = pod["metadata"]["ownerReferences"][0]["uid"]
+                .as_str()
+                .unwrap_or_default();
+            pods_by_owner.entry(owner).or_default().push(pod);
+        }
         let mut old_anywhere = None;
         for clique in self.of_kind("PodClique").filter(|clique| live(clique)) {
             let index =
@@ -158,12 +166,9 @@ impl World {
             let Some(template) = templates.iter().find(|template| template["spec"]["roleName"] == *role) else {
                 continue;
             };
-            let image = |spec: &Value| spec["containers"][0]["image"].clone();
-            let old = self.of_kind("Pod").find(|pod| {
-                live(pod)
-                    && pod["metadata"]["ownerReferences"][0]["uid"] == clique["metadata"]["uid"]
-                    && image(&pod["spec"]) != image(&template["spec"]["podSpec"])
-            });
+            let wanted = image(&template["spec"]["podSpec"]);
+            let owned = pods_by_owner.get(clique["metadata"]["uid"].as_str().unwrap_or_default());
+            let old = owned.into_iter().flatten().find(|pod| image(&pod["spec"]) != wanted);
             let Some(old) = old else { continue };
             old_anywhere = Some(old["metadata"]["name"].clone());
             let status = &clique["status"];
