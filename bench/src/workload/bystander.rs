@@ -24,7 +24,7 @@ const IDLE: usize = 100;
 /// How long it rests after each create: it is a user, not a load.
 const REST: Duration = Duration::from_millis(10);
 
-/// What the child is told.
+/// The arguments of the child process.
 #[derive(Args, Debug)]
 pub(crate) struct Task {
     #[arg(long)]

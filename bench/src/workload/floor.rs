@@ -17,7 +17,7 @@ use crate::content::resource;
 use crate::plane;
 use crate::requests::FLOOR;
 
-/// What the child is told.
+/// The arguments of the child process.
 #[derive(Args, Debug)]
 pub(crate) struct Task {
     #[arg(long)]

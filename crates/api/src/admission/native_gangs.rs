@@ -1,4 +1,4 @@
-//! What the scheduler of Kubernetes cannot be told of a gang, where its gang scheduling is enabled: it has one minimum and
+//! What the scheduler of Kubernetes cannot express of a gang, where its gang scheduling is enabled: it has one minimum and
 //! one required level for all pods of a gang. What would be lost of a promise is refused; what would be lost of a wish is
 //! warned of.
 

@@ -1,4 +1,4 @@
-//! Gangs of Kubernetes' own scheduler: what it cannot be told is refused or warned of, and the warning that pods are
+//! Gangs of Kubernetes' own scheduler: what it cannot express is refused or warned of, and the warning that pods are
 //! placed one by one is gone.
 
 use coppice_api::admission::{Context, Outcome};

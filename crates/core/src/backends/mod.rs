@@ -28,7 +28,7 @@ use crate::facts::SetFacts;
 /// The name of Volcano's scheduler.
 pub const VOLCANO_SCHEDULER: &str = "volcano";
 
-/// How one scheduler is told of gangs.
+/// How gangs are expressed for one scheduler.
 pub trait Backend: Sync {
     /// The kind of the object that stands for a gang; none where the scheduler reads PodGangs or knows no gangs.
     fn kind(&self) -> Option<Kind>;
@@ -51,7 +51,7 @@ pub trait Backend: Sync {
     fn waits_for(&self, stored: &Value) -> Option<String>;
 }
 
-/// The back-end of the scheduler with this name. `native` is whether the scheduler of Kubernetes is told of gangs.
+/// The back-end of the scheduler with this name. `native` is whether gang scheduling of Kubernetes itself is enabled.
 pub fn of_scheduler(name: &str, native: bool) -> &'static dyn Backend {
     match SchedulerProfile::named(name).backend {
         SchedulerBackend::Kai => &kai::Kai,

@@ -16,7 +16,7 @@ use crate::context::SetContext;
 use crate::reasons;
 use crate::snapshot::target_of_value;
 
-/// The condition of a PodGang whose scheduler is not told everything; not there when it is.
+/// The condition of a PodGang whose scheduler cannot express everything; absent when it can.
 const LIMITED: &str = "SchedulerBackendLimited";
 
 /// What became of the objects, by name of the gang.
@@ -25,7 +25,7 @@ pub(crate) type PodGroupReports = BTreeMap<String, PodGroupReport>;
 /// What became of the object of a gang.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PodGroupReport {
-    /// What of the gang its scheduler is not told.
+    /// What the scheduler of the gang cannot express.
     pub(crate) limits: Vec<Limit>,
     /// Why the gang is not placed, in the words of its scheduler.
     pub(crate) waits_for: Option<String>,
@@ -100,7 +100,7 @@ pub(crate) fn gang_annotations(context: &SetContext<'_>, stored: &PodGang) -> Ve
         .collect()
 }
 
-/// Says on a gang what its scheduler is not told.
+/// Reports on a gang what its scheduler cannot express.
 pub(crate) fn report_limits(
     report: Option<&PodGroupReport>,
     all: &mut Vec<Condition>,

@@ -178,7 +178,7 @@ fn guarantees(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSe
     let set = context.facts.set;
     let lost = match context.backend().kind() {
         None => not_guaranteed(set, objects::scheduler(&context.facts, context.settings)),
-        // What such a scheduler is not told of a gang is a condition of the PodGang.
+        // What such a scheduler cannot express is a condition of the PodGang.
         Some(_) => Vec::new(),
     };
     if lost.is_empty() {
