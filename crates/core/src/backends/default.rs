@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{Backend, Correction, Gang, Mapping, Stamp, Wanted};
+use super::{Backend, Correction, Gang, Mapping, Stamp};
 use crate::command::Kind;
 
 /// No object, and nothing on pods.
@@ -16,10 +16,7 @@ impl Backend for Nothing {
     }
 
     fn map(&self, _gang: &Gang<'_>) -> Mapping {
-        Mapping {
-            object: Wanted::Nothing,
-            limits: Vec::new(),
-        }
+        Mapping::nothing()
     }
 
     fn stamp(&self, _gang: &str, _clique: &str) -> Stamp {

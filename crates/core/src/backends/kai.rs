@@ -37,10 +37,7 @@ impl Backend for Kai {
     fn map(&self, gang: &Gang<'_>) -> Mapping {
         let spec = &gang.object.spec;
         if live_groups(spec).next().is_none() {
-            return Mapping {
-                object: Wanted::Nothing,
-                limits: Vec::new(),
-            };
+            return Mapping::nothing();
         }
         match written(gang) {
             Ok(object) => Mapping {

@@ -108,6 +108,16 @@ pub struct Mapping {
     pub limits: Vec<Limit>,
 }
 
+impl Mapping {
+    /// No object: the scheduler has no gangs, or the gang has no pods.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            object: Wanted::Nothing,
+            limits: Vec::new(),
+        }
+    }
+}
+
 /// The object that stands for a gang.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {

@@ -28,10 +28,7 @@ impl Backend for Native {
         let gang_spec = &gang.object.spec;
         let cliques = live_groups(gang_spec).count();
         if cliques == 0 {
-            return Mapping {
-                object: Wanted::Nothing,
-                limits: Vec::new(),
-            };
+            return Mapping::nothing();
         }
         let policy = match floor(gang_spec) {
             minimum @ 1.. => json!({"gang": {"minCount": minimum}}),

@@ -34,10 +34,7 @@ impl Backend for Volcano {
     fn map(&self, gang: &Gang<'_>) -> Mapping {
         let spec = &gang.object.spec;
         if live_groups(spec).next().is_none() {
-            return Mapping {
-                object: Wanted::Nothing,
-                limits: Vec::new(),
-            };
+            return Mapping::nothing();
         }
         let queue = match volcano_queue(gang.facts) {
             Ok(queue) => queue,
