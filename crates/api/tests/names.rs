@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use coppice_api::names::epochs::reads_like_a_gang;
 use coppice_api::names::label_sets::*;
 use coppice_api::names::parsing::{IdentityError, parse_hostname, parse_index, parse_replica, parse_scaling_group};
-use coppice_api::names::{CliqueIdentity, ReplicaName, environment, labels};
+use coppice_api::names::{CliqueIdentity, Epoch, ReplicaName, environment, labels};
 use proptest::prelude::*;
 
 fn map(pairs: &[(&str, &str)]) -> Labels {
@@ -33,19 +34,19 @@ fn a_standalone_clique_and_its_pod() {
         ("grove.io/podgang", "stolen"),
     ]);
     let replica = ReplicaName::new("web", 1);
-    let clique = standalone_clique_labels(&user, replica, "router", "web-1", "hash");
+    let clique = standalone_clique_labels(&user, replica, "router", "hash");
     let expected = with_base(&[
         ("app", "x"),
         ("app.kubernetes.io/component", "pcs-podclique"),
         ("app.kubernetes.io/name", "web-1-router"),
         ("grove.io/podcliqueset-replica-index", "1"),
-        ("grove.io/podgang", "web-1"),
         ("grove.io/pod-template-hash", "hash"),
     ]);
     assert_eq!(clique, expected);
-    let pod = pod_labels(&clique, replica, "web-1-router", "web-1", 4);
+    let pod = pod_labels(&clique, replica, "web-1-router", "web-1-100001", 4);
     let mut expected = expected;
     expected.extend(map(&[
+        ("grove.io/podgang", "web-1-100001"),
         ("grove.io/podclique", "web-1-router"),
         ("grove.io/podclique-pod-index", "4"),
     ]));
@@ -53,30 +54,87 @@ fn a_standalone_clique_and_its_pod() {
 }
 
 #[test]
-fn a_member_clique_names_its_base_gang_only_in_a_scaled_gang() {
+fn a_member_clique_names_its_gang_and_no_other() {
     let group = ReplicaName::new("web", 0).scaling_group("decode");
-    let member = |index, gang, base_gang| Member {
+    let member = Member {
         group,
-        index,
+        index: 1,
         clique: "leader",
-        gang,
-        base_gang,
+        gang: "web-0-100002-decode-1",
     };
-    let user = map(&[("grove.io/base-podgang", "stolen")]);
-    let base = member_clique_labels(&user, member(0, "web-0", None), "h");
-    assert_eq!(base.get(labels::BASE_POD_GANG), None);
-    let scaled = member_clique_labels(&user, member(1, "web-0-decode-0", Some("web-0")), "h");
+    let user = map(&[("grove.io/base-podgang", "stolen"), ("grove.io/podgang", "stolen")]);
     let expected = with_base(&[
         ("app.kubernetes.io/component", "pcsg-podclique"),
         ("app.kubernetes.io/name", "web-0-decode-1-leader"),
         ("grove.io/podcliqueset-replica-index", "0"),
         ("grove.io/podcliquescalinggroup", "web-0-decode"),
         ("grove.io/podcliquescalinggroup-replica-index", "1"),
-        ("grove.io/podgang", "web-0-decode-0"),
-        ("grove.io/base-podgang", "web-0"),
+        ("grove.io/podgang", "web-0-100002-decode-1"),
         ("grove.io/pod-template-hash", "h"),
     ]);
-    assert_eq!(scaled, expected);
+    assert_eq!(member_clique_labels(&user, member, "h"), expected);
+}
+
+/// The parts of a gang's name: set, replica, epoch, and for the gang of a copy its group and index.
+type GangParts = (String, u32, Epoch, Option<(String, u32)>);
+
+fn gang_name((set, replica, epoch, copy): &GangParts) -> String {
+    let replica = ReplicaName::new(set, *replica);
+    match copy {
+        None => replica.anchor_gang_name(*epoch),
+        Some((group, copy)) => replica.scaling_group(group).copy_gang_name(*epoch, *copy),
+    }
+}
+
+/// Names made of few pieces, so that many of them can be cut in more than one place.
+fn piece() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["a", "b", "0", "7", "100001", "100002", "99999"])
+}
+
+fn confusing_name() -> impl Strategy<Value = String> {
+    prop::collection::vec(piece(), 1..6).prop_map(|pieces| pieces.join("-"))
+}
+
+fn gang_parts() -> impl Strategy<Value = GangParts> {
+    let index = prop::sample::select(vec![0u32, 7, 99_999]);
+    let epoch = prop::sample::select(vec![Epoch::FIRST, Epoch::FIRST.next()]);
+    let group = confusing_name().prop_filter("admission refuses it", |group| !reads_like_a_gang(group));
+    let copy = prop::option::of((group, index.clone()));
+    (confusing_name(), index, epoch, copy)
+}
+
+/// Every way to read a text as the name of a gang, whoever's it is.
+fn readings(text: &str) -> Vec<GangParts> {
+    let parts: Vec<&str> = text.split('-').collect();
+    let mut found = Vec::new();
+    for at in 1..parts.len().saturating_sub(1) {
+        let (Some(replica), Some(epoch)) = (parse_index(parts[at]), Epoch::parse(parts[at + 1])) else {
+            continue;
+        };
+        if replica > 99_999 || epoch < Epoch::FIRST {
+            continue;
+        }
+        let set = parts[..at].join("-");
+        match &parts[at + 2..] {
+            [] => found.push((set, replica, epoch, None)),
+            [group @ .., last] if !group.is_empty() => {
+                let group = group.join("-");
+                if let Some(copy) = parse_index(last).filter(|copy| *copy <= 99_999 && !reads_like_a_gang(&group)) {
+                    found.push((set, replica, epoch, Some((group, copy))));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #[test]
+    fn no_two_sets_have_a_gang_name_in_common(parts in gang_parts()) {
+        prop_assert_eq!(readings(&gang_name(&parts)), vec![parts]);
+    }
 }
 
 #[test]
@@ -91,8 +149,18 @@ fn a_gang_mirrors_the_set_without_our_keys() {
         ("team", "a"),
         ("app.kubernetes.io/component", "podgang"),
         ("grove.io/scheduler-name", "kai-scheduler"),
+        ("grove.io/podcliqueset-replica-index", "2"),
+        ("grove.io/epoch", "100001"),
+        ("grove.io/podgang-role", "Anchor"),
+        ("grove.io/podcliqueset-generation-hash", "h"),
     ]);
-    assert_eq!(pod_gang_labels(&set, "web", "kai-scheduler"), expected);
+    let entry = GangEntry {
+        epoch: Epoch::FIRST,
+        role: "Anchor",
+        generation_hash: "h",
+    };
+    let replica = ReplicaName::new("web", 2);
+    assert_eq!(pod_gang_labels(&set, replica, "kai-scheduler", entry), expected);
 }
 
 #[test]
@@ -109,6 +177,10 @@ fn the_other_objects() {
                 (name, "web-2-g"),
                 (index, "2"),
             ]),
+        ),
+        (
+            gang_map_labels(replica),
+            with_base(&[(component, "pcs-podgangmap"), (index, "2")]),
         ),
         (
             headless_service_labels(replica),
@@ -204,7 +276,7 @@ fn names_are_read_by_reconstruction_only() {
 #[test]
 fn a_suffix_is_not_mistaken_for_the_clique() {
     let read = |name: &str| {
-        let found = standalone_clique_labels(&Labels::new(), ReplicaName::new("web", 0), name, "web-0", "h");
+        let found = standalone_clique_labels(&Labels::new(), ReplicaName::new("web", 0), name, "h");
         CliqueIdentity::read(&format!("web-0-{name}"), &found)
             .expect("ours")
             .clique
@@ -216,7 +288,7 @@ fn a_suffix_is_not_mistaken_for_the_clique() {
 
 #[test]
 fn labels_that_contradict_the_name_are_errors() {
-    let good = standalone_clique_labels(&Labels::new(), ReplicaName::new("web", 0), "a", "web-0", "h");
+    let good = standalone_clique_labels(&Labels::new(), ReplicaName::new("web", 0), "a", "h");
     let without = |key: &str| {
         let mut labels: BTreeMap<_, _> = good.clone();
         labels.remove(key);
@@ -260,7 +332,7 @@ proptest! {
         let of_group = replica.scaling_group(&group);
         let name = of_group.to_string();
         prop_assert_eq!(parse_scaling_group(replica, &name), Some(of_group));
-        let member = Member { group: of_group, index: j, clique: &clique, gang: "g", base_gang: None };
+        let member = Member { group: of_group, index: j, clique: &clique, gang: "g" };
         let read = CliqueIdentity::read(&of_group.clique_name(j, &clique), &member_clique_labels(&Labels::new(), member, "h"));
         let expected = CliqueIdentity {
             set: set.clone(), replica: i, scaling_group: Some((group.clone(), j)), clique: clique.clone(),

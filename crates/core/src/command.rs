@@ -16,6 +16,8 @@ pub enum Kind {
     PodClique,
     /// PodGang.
     PodGang,
+    /// PodGangMap.
+    PodGangMap,
     /// Pod.
     Pod,
     /// Service.
@@ -46,11 +48,12 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::PodCliqueSet,
         Self::PodCliqueScalingGroup,
         Self::PodClique,
         Self::PodGang,
+        Self::PodGangMap,
         Self::Pod,
         Self::Service,
         Self::HorizontalPodAutoscaler,
@@ -73,6 +76,7 @@ impl Kind {
             Self::PodCliqueScalingGroup => "PodCliqueScalingGroup",
             Self::PodClique => "PodClique",
             Self::PodGang => "PodGang",
+            Self::PodGangMap => "PodGangMap",
             Self::Pod => "Pod",
             Self::Service => "Service",
             Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
@@ -90,9 +94,11 @@ impl Kind {
     /// The API version of its objects.
     pub fn api_version(self) -> &'static str {
         match self {
-            Self::PodCliqueSet | Self::PodCliqueScalingGroup | Self::PodClique | Self::ClusterTopologyBinding => {
-                "grove.io/v1alpha1"
-            }
+            Self::PodCliqueSet
+            | Self::PodCliqueScalingGroup
+            | Self::PodClique
+            | Self::PodGangMap
+            | Self::ClusterTopologyBinding => "grove.io/v1alpha1",
             Self::PodGang => "scheduler.grove.io/v1alpha1",
             Self::Pod | Self::Service => "v1",
             Self::HorizontalPodAutoscaler => "autoscaling/v2",

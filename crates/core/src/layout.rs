@@ -1,7 +1,8 @@
 //! What one replica of a set consists of: scaling groups, cliques, gangs, in which numbers and in which gang.
 //!
-//! The layout is a function of the template and of the live sizes, and of nothing else. Live sizes win over the
-//! template, because whoever scaled a clique or a group must not be overruled by an edit of the template.
+//! The layout is a function of the template, of the live sizes and of the PodGangMap, and of nothing else. Live sizes win
+//! over the template, because an edit of the template must not undo scaling. The map says who is in which gang; it is
+//! brought up to the live sizes here, and written before anything that follows from it.
 //!
 //! What is laid out is what exists and a bounded number of further copies, never what a number in a field asks for: the
 //! next layout goes on from there. A size beyond the bounds of the API is held at what exists.
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use coppice_api::sizes::{MOST_COPIES, MOST_PODS, MOST_PODS_IN_GANG, MOST_PREDECESSORS};
 
 use crate::facts::SetFacts;
+use crate::gang_map::{self, GangMap, Generation, GroupUnits, StoredGangs, Units};
 use crate::startup;
 
 /// The sizes of existing objects, by object name; what is missing takes its size from the template.
@@ -38,8 +40,10 @@ pub struct ReplicaLayout {
     pub groups: Vec<GroupLayout>,
     /// Its cliques: the standalone ones, then those of each copy of each group.
     pub cliques: Vec<CliqueLayout>,
-    /// Its gangs: the base gang first, when it has any clique.
+    /// Its gangs: the anchor first.
     pub gangs: Vec<GangLayout>,
+    /// Who belongs to which gang, as it should be stored.
+    pub map: GangMap,
     /// Sizes beyond the bounds, in words; what they concern is held at what exists.
     pub excesses: Vec<String>,
 }
@@ -55,8 +59,10 @@ pub struct GroupLayout {
     pub wanted: u32,
     /// The copies that are laid out: those that exist, and the next ones.
     pub copies: u32,
-    /// How many copies, from the first, belong to the base gang once all are laid out.
+    /// How many copies are placed with the rest of the replica once all are laid out.
     pub base_copies: u32,
+    /// The copies that are laid out and belong to the anchor gang.
+    pub anchored: Vec<u32>,
     /// The position of its first clique in [`ReplicaLayout::cliques`].
     pub first: usize,
     /// Cliques of one copy.
@@ -122,50 +128,62 @@ pub struct GangLayout {
     pub name: String,
     /// Positions of its cliques in [`ReplicaLayout::cliques`].
     pub cliques: Vec<usize>,
-    /// For a scaled gang, the group and copy it is made of; none for the base gang.
+    /// The group and copy it is made of; none for the anchor gang.
     pub scaled: Option<(usize, u32)>,
+    /// The position of its entry in the map; none for an anchor gang without pods, which does not exist.
+    pub entry: Option<usize>,
     /// Whether all its cliques are laid out. Until then it is not written, and its pods are not created.
     pub complete: bool,
 }
 
 impl ReplicaLayout {
     /// Lays out one replica.
-    pub fn new(facts: &SetFacts<'_>, index: u32, live: &LiveSizes) -> Self {
+    pub fn new(
+        facts: &SetFacts<'_>,
+        index: u32,
+        live: &LiveSizes,
+        stored: &StoredGangs<'_>,
+        generation: Generation<'_>,
+    ) -> Self {
         let name = facts.replica(index);
         let mut layout = Self {
             index,
             groups: Vec::new(),
             cliques: Vec::new(),
             gangs: Vec::new(),
+            map: GangMap::default(),
             excesses: Vec::new(),
         };
         layout.lay_out_groups(facts, live);
-        let base_copies: Vec<u32> = layout.groups.iter().map(|group| group.base_copies).collect();
+        layout.map = gang_map::desired(name, &units(facts, &layout, live), stored, generation);
+        let anchor = layout.map.anchor();
+        for (group, entries) in layout.groups.iter_mut().zip(&layout.map.copies) {
+            let copies = (0..).zip(entries).filter(|(_, entry)| Some(**entry) == anchor);
+            group.anchored = copies.map(|(copy, _)| copy).collect();
+        }
         let mut shared = startup::Shared::default();
 
         layout.gangs.push(GangLayout {
-            name: name.base_gang_name(),
+            name: name.anchor_gang_name(layout.map.anchor_epoch),
             cliques: Vec::new(),
             scaled: None,
+            entry: anchor,
             complete: layout.groups.iter().all(|group| group.copies >= group.base_copies),
         });
         for (position, clique) in facts.cliques.iter().enumerate() {
             if clique.group.is_none() {
                 let object = name.clique_name(&clique.template.name);
-                let parents = shared.parents(facts, index, position, Place::Standalone, &base_copies);
+                let parents = shared.parents(facts, index, position, Place::Standalone, &layout.groups);
                 layout.add_clique(facts, live, position, object, Place::Standalone, 0, parents);
             }
         }
         for group in 0..layout.groups.len() {
             layout.groups[group].first = layout.cliques.len();
             for copy in 0..layout.groups[group].copies {
-                layout.add_copy(facts, live, group, copy, &base_copies, &mut shared);
+                layout.add_copy(facts, live, group, copy, &mut shared);
             }
         }
         layout.hold_large_gangs();
-        if layout.gangs[0].cliques.is_empty() {
-            layout.drop_empty_base_gang();
-        }
         layout
     }
 
@@ -190,6 +208,7 @@ impl ReplicaLayout {
                 wanted,
                 copies: allowed.min(existing.saturating_add(MOST_NEW_COPIES)),
                 base_copies: allowed.min(group.min_available),
+                anchored: Vec::new(),
                 first: 0,
                 width: group.cliques.len(),
             });
@@ -213,27 +232,28 @@ impl ReplicaLayout {
         live: &LiveSizes,
         group: usize,
         copy: u32,
-        base_copies: &[u32],
         shared: &mut startup::Shared,
     ) {
         let config = &facts.groups[group];
         let scaling_group = facts.replica(self.index).scaling_group(&config.config.name);
-        let gang = match scaling_group.scaled_gang_name(copy, config.min_available) {
-            Some(name) => {
-                self.gangs.push(GangLayout {
-                    name,
-                    cliques: Vec::new(),
-                    scaled: Some((group, copy)),
-                    complete: true,
-                });
-                self.gangs.len() - 1
-            }
-            None => 0,
+        let entry = self.map.copies[group][copy as usize];
+        let of_entry = &self.map.entries[entry];
+        let gang = if of_entry.is_anchor() {
+            0
+        } else {
+            self.gangs.push(GangLayout {
+                name: scaling_group.copy_gang_name(of_entry.epoch, copy),
+                cliques: Vec::new(),
+                scaled: Some((group, copy)),
+                entry: Some(entry),
+                complete: true,
+            });
+            self.gangs.len() - 1
         };
         for &position in &config.cliques {
             let object = scaling_group.clique_name(copy, &facts.cliques[position].template.name);
             let place = Place::Member { group, copy };
-            let parents = shared.parents(facts, self.index, position, place, base_copies);
+            let parents = shared.parents(facts, self.index, position, place, &self.groups);
             self.add_clique(facts, live, position, object, place, gang, parents);
         }
     }
@@ -296,17 +316,46 @@ impl ReplicaLayout {
         }
     }
 
-    /// A replica whose groups are all scaled to zero has no base gang; the positions of the others move up.
-    fn drop_empty_base_gang(&mut self) {
-        self.gangs.remove(0);
-        for clique in &mut self.cliques {
-            clique.gang -= 1;
-        }
-    }
-
     /// The gang of a clique.
     pub fn gang_of(&self, clique: &CliqueLayout) -> &GangLayout {
         &self.gangs[clique.gang]
+    }
+
+    /// The gangs that exist or are to be made.
+    pub fn live_gangs(&self) -> impl Iterator<Item = &GangLayout> {
+        self.gangs.iter().filter(|gang| gang.entry.is_some())
+    }
+
+    /// The gangs whose pods are placed before those of a gang.
+    pub fn dependencies<'a>(&'a self, gang: &'a GangLayout) -> impl Iterator<Item = &'a GangLayout> {
+        let epochs = gang.entry.map(|entry| self.map.entries[entry].depends_on.as_slice());
+        let wanted = move |entry: usize| epochs.is_some_and(|epochs| epochs.contains(&self.map.entries[entry].epoch));
+        self.live_gangs().filter(move |other| other.entry.is_some_and(wanted))
+    }
+}
+
+/// The sizes of a replica, as its map has to cover them.
+fn units<'a>(facts: &SetFacts<'a>, layout: &ReplicaLayout, live: &LiveSizes) -> Units<'a> {
+    let name = facts.replica(layout.index);
+    let standalone = facts.cliques.iter().filter(|clique| clique.group.is_none());
+    Units {
+        standalone: standalone
+            .map(|clique| {
+                let size = live.cliques.get(&name.clique_name(&clique.template.name));
+                (clique.template.name.as_str(), size.copied().unwrap_or(clique.replicas))
+            })
+            .collect(),
+        groups: facts
+            .groups
+            .iter()
+            .zip(&layout.groups)
+            .map(|(group, of_layout)| GroupUnits {
+                name: &group.config.name,
+                copies: of_layout.copies,
+                min_available: group.min_available,
+                of_template: group.replicas,
+            })
+            .collect(),
     }
 }
 
@@ -314,6 +363,11 @@ impl ReplicaLayout {
 mod tests {
     use super::*;
     use crate::objects::testing::set;
+
+    fn lay_out(set: &coppice_api::types::PodCliqueSet, index: u32, live: &LiveSizes) -> ReplicaLayout {
+        let generation = Generation { hash: "h", given: true };
+        ReplicaLayout::new(&SetFacts::of(set), index, live, &StoredGangs::default(), generation)
+    }
 
     fn names(layout: &ReplicaLayout) -> Vec<(&str, &str)> {
         layout
@@ -339,17 +393,17 @@ spec:
 ";
 
     #[test]
-    fn copies_up_to_the_minimum_are_in_the_base_gang_and_scaled_gangs_count_from_zero() {
+    fn copies_up_to_the_minimum_are_in_the_anchor_gang_and_others_have_their_own() {
         let set = set(WL2);
-        let layout = ReplicaLayout::new(&SetFacts::of(&set), 1, &LiveSizes::default());
+        let layout = lay_out(&set, 1, &LiveSizes::default());
         assert_eq!(
             names(&layout),
             [
-                ("wl-1-pc-a", "wl-1"),
-                ("wl-1-sg-x-0-pc-b", "wl-1"),
-                ("wl-1-sg-x-0-pc-c", "wl-1"),
-                ("wl-1-sg-x-1-pc-b", "wl-1-sg-x-0"),
-                ("wl-1-sg-x-1-pc-c", "wl-1-sg-x-0"),
+                ("wl-1-pc-a", "wl-1-100001"),
+                ("wl-1-sg-x-0-pc-b", "wl-1-100001"),
+                ("wl-1-sg-x-0-pc-c", "wl-1-100001"),
+                ("wl-1-sg-x-1-pc-b", "wl-1-100002-sg-x-1"),
+                ("wl-1-sg-x-1-pc-c", "wl-1-100002-sg-x-1"),
             ]
         );
         assert_eq!(layout.gangs.len(), 2);
@@ -359,7 +413,7 @@ spec:
     #[test]
     fn in_a_scaled_gang_only_parents_of_the_same_copy_count() {
         let set = set(WL2);
-        let layout = ReplicaLayout::new(&SetFacts::of(&set), 0, &LiveSizes::default());
+        let layout = lay_out(&set, 0, &LiveSizes::default());
         let parents = |index: usize| -> Vec<(&str, u32)> {
             layout.cliques[index]
                 .parents
@@ -382,24 +436,24 @@ spec:
             groups: BTreeMap::from([("wl-0-sg-x".to_owned(), 3)]),
             ..LiveSizes::default()
         };
-        let layout = ReplicaLayout::new(&SetFacts::of(&set), 0, &live);
+        let layout = lay_out(&set, 0, &live);
         assert_eq!((layout.cliques[0].replicas, layout.cliques[0].min_available), (0, 0));
         assert_eq!((layout.cliques[2].replicas, layout.cliques[2].min_available), (7, 1));
         assert_eq!(
             layout.gangs.iter().map(|gang| gang.name.as_str()).collect::<Vec<_>>(),
-            ["wl-0", "wl-0-sg-x-0", "wl-0-sg-x-1"]
+            ["wl-0-100001", "wl-0-100002-sg-x-1", "wl-0-100003-sg-x-2"]
         );
     }
 
     #[test]
-    fn a_group_scaled_to_zero_leaves_the_base_gang() {
+    fn a_group_scaled_to_zero_leaves_the_anchor_gang() {
         let set = set(WL2);
         let live = LiveSizes {
             groups: BTreeMap::from([("wl-0-sg-x".to_owned(), 0)]),
             ..LiveSizes::default()
         };
-        let layout = ReplicaLayout::new(&SetFacts::of(&set), 0, &live);
-        assert_eq!(names(&layout), [("wl-0-pc-a", "wl-0")]);
+        let layout = lay_out(&set, 0, &live);
+        assert_eq!(names(&layout), [("wl-0-pc-a", "wl-0-100001")]);
     }
 
     #[test]
@@ -418,7 +472,7 @@ spec:
             groups: BTreeMap::from([("wl-0-g".to_owned(), 0)]),
             ..LiveSizes::default()
         };
-        let layout = ReplicaLayout::new(&SetFacts::of(&set), 0, &live);
-        assert_eq!((layout.cliques.len(), layout.gangs.len()), (0, 0));
+        let layout = lay_out(&set, 0, &live);
+        assert_eq!((layout.cliques.len(), layout.live_gangs().count()), (0, 0));
     }
 }

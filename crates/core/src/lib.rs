@@ -11,6 +11,7 @@ pub mod command;
 pub mod conditions;
 pub mod context;
 pub mod facts;
+pub mod gang_map;
 pub mod layout;
 pub mod mnnvl;
 pub mod objects;

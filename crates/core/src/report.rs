@@ -91,6 +91,7 @@ impl Subject {
             Kind::PodCliqueScalingGroup => "PODCLIQUESCALINGGROUP",
             Kind::PodClique => "PODCLIQUE",
             Kind::PodGang => "PODGANG",
+            Kind::PodGangMap => "PODGANGMAP",
             Kind::Pod => "POD",
             Kind::Service => "PODCLIQUESET_SERVICE",
             Kind::HorizontalPodAutoscaler => "HPA",
@@ -238,6 +239,10 @@ pub fn depends_on(command: &Command, refused: &Command) -> bool {
     let Some(subject) = Subject::of(refused) else {
         return false;
     };
+    // Gangs and pods follow from the map.
+    if subject.kind == Kind::PodGangMap && subject.verb != Verb::Delete {
+        return pod["kind"] == "Pod" || pod["kind"] == "PodGang";
+    }
     if pod["kind"] != "Pod" {
         return false;
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use coppice_api::types::{PodClique, PodCliqueScalingGroup, PodGang};
+use coppice_api::types::{PodClique, PodCliqueScalingGroup, PodGang, PodGangMap};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::backends::Stamp;
 use crate::command::{Kind, Target};
 use crate::report::Failure;
 
@@ -19,6 +20,8 @@ pub struct ReplicaSnapshot {
     pub cliques: BTreeMap<String, Arc<PodClique>>,
     /// PodCliqueScalingGroups by name.
     pub groups: BTreeMap<String, Arc<PodCliqueScalingGroup>>,
+    /// The PodGangMap.
+    pub map: Option<Arc<PodGangMap>>,
     /// PodGangs by name.
     pub gangs: BTreeMap<String, Arc<PodGang>>,
     /// Pods by name: all that carry the labels of this replica, whoever owns them.
@@ -54,6 +57,8 @@ pub struct PodFacts {
     pub clique: String,
     /// Its index, by label.
     pub index: Option<u32>,
+    /// What ties it to its gang.
+    pub membership: Membership,
     /// The identity of its template, by label.
     pub template_hash: String,
     /// When it was created.
@@ -73,6 +78,17 @@ pub struct PodFacts {
     /// Whether a container of it is failing now: waiting after a failure, or ended with an error. A container that
     /// failed once and runs again is not failing.
     pub failing: bool,
+}
+
+/// What ties a pod to its gang.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// Its gang, by label.
+    pub gang: String,
+    /// Whether it still has the label by which versions without PodGangMaps named the gang to wait for.
+    pub has_base_gang: bool,
+    /// Labels and annotations by which other schedulers know its gang.
+    pub stamp: Stamp,
 }
 
 impl PodFacts {

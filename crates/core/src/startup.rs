@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::facts::SetFacts;
 use crate::layout::{GroupLayout, Parent, Place};
 
-/// Lists of parents while a replica is laid out. In the base gang all copies of a clique wait for the same ones, so they
+/// Lists of parents while a replica is laid out. In the anchor gang all copies of a clique wait for the same ones, so they
 /// share one list.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
@@ -21,17 +21,25 @@ impl Shared {
         replica: u32,
         position: usize,
         place: Place,
-        base_copies: &[u32],
+        groups: &[GroupLayout],
     ) -> Arc<[Parent]> {
-        if matches!(place, Place::Member { group, copy } if copy >= base_copies[group]) {
-            return parents(facts, replica, position, place, base_copies).into();
+        if own_gang(place, groups).is_some() {
+            return parents(facts, replica, position, place, groups).into();
         }
-        let list = || parents(facts, replica, position, place, base_copies).into();
+        let list = || parents(facts, replica, position, place, groups).into();
         self.in_base.entry(position).or_insert_with(list).clone()
     }
 }
 
-/// How many entries the lists of all cliques in the base gang have together.
+/// The group and copy of a clique whose copy has a gang of its own.
+fn own_gang(place: Place, groups: &[GroupLayout]) -> Option<(usize, u32)> {
+    match place {
+        Place::Member { group, copy } if groups[group].anchored.binary_search(&copy).is_err() => Some((group, copy)),
+        _ => None,
+    }
+}
+
+/// How many entries the lists of all cliques in the anchor gang have together.
 pub(crate) fn predecessors(facts: &SetFacts<'_>, groups: &[GroupLayout]) -> u64 {
     let in_base = |position: usize| {
         let group = facts.cliques[position].group;
@@ -47,15 +55,11 @@ pub(crate) fn predecessors(facts: &SetFacts<'_>, groups: &[GroupLayout]) -> u64 
 
 /// The cliques that the clique at `position`, standing at `place`, waits for.
 ///
-/// In the base gang a parent inside a scaling group stands for its cliques in all base copies of that group. In a
-/// scaled gang only parents in the same copy count: the rest of the replica is running before a scaled gang starts.
-/// `base_copies` is the number of copies of each group in the base gang.
-fn parents(facts: &SetFacts<'_>, replica: u32, position: usize, place: Place, base_copies: &[u32]) -> Vec<Parent> {
+/// In the anchor gang a parent inside a scaling group stands for its cliques in all copies of that group there. In the
+/// gang of a copy only parents in the same copy count: the rest of the replica is running before it starts.
+fn parents(facts: &SetFacts<'_>, replica: u32, position: usize, place: Place, groups: &[GroupLayout]) -> Vec<Parent> {
     let name = facts.replica(replica);
-    let scaled_copy = match place {
-        Place::Member { group, copy } if copy >= base_copies[group] => Some((group, copy)),
-        _ => None,
-    };
+    let scaled_copy = own_gang(place, groups);
     let mut expanded = Vec::new();
     for &parent in &facts.cliques[position].parents {
         let clique = &facts.cliques[parent];
@@ -76,7 +80,7 @@ fn parents(facts: &SetFacts<'_>, replica: u32, position: usize, place: Place, ba
             (_, Some(_)) => {}
             (Some(group), None) => {
                 let scaling_group = name.scaling_group(&facts.groups[group].config.name);
-                expanded.extend((0..base_copies[group]).map(|copy| Parent {
+                expanded.extend(groups[group].anchored.iter().map(|&copy| Parent {
                     clique: scaling_group.clique_name(copy, clique_name),
                     minimum,
                 }));

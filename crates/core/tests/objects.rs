@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use coppice_api::types::PodCliqueSet;
 use coppice_core::facts::SetFacts;
+use coppice_core::gang_map::{Generation, StoredGangs};
 use coppice_core::layout::{LiveSizes, ReplicaLayout};
 use coppice_core::objects::{self, Owner, PodIdentity};
 use coppice_core::settings::{Settings, TopologyLevels};
@@ -81,7 +82,13 @@ fn topology() -> TopologyLevels {
 fn pod_of(clique_name: &str, index: u32) -> Value {
     let set = set();
     let facts = SetFacts::of(&set);
-    let layout = ReplicaLayout::new(&facts, 0, &LiveSizes::default());
+    let layout = ReplicaLayout::new(
+        &facts,
+        0,
+        &LiveSizes::default(),
+        &StoredGangs::default(),
+        Generation { hash: "h", given: true },
+    );
     let clique = layout.cliques.iter().find(|clique| clique.name == clique_name).unwrap();
     let owner = Owner {
         kind: "PodCliqueScalingGroup",
@@ -137,7 +144,7 @@ fn a_pod_is_told_where_it_stands_before_the_users_own_variables() {
         "the set's priority reaches the pods (W30)"
     );
     assert_eq!(pod["metadata"]["labels"]["grove.io/podclique-pod-index"], "1");
-    assert_eq!(pod["metadata"]["labels"]["grove.io/podgang"], "dsr1-0");
+    assert_eq!(pod["metadata"]["labels"]["grove.io/podgang"], "dsr1-0-100001");
     assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], "clique-uid");
     assert_eq!(
         pod["spec"].get("schedulingGates"),
@@ -168,8 +175,7 @@ fn members_of_a_scaling_group_know_their_copy_and_scaled_ones_wait_behind_a_gate
         json!([{"name": "example.com/theirs"}, {"name": "grove.io/podgang-pending-creation"}]),
         "a gate of another owner stays"
     );
-    assert_eq!(pod["metadata"]["labels"]["grove.io/base-podgang"], "dsr1-0");
-    assert_eq!(pod["metadata"]["labels"]["grove.io/podgang"], "dsr1-0-decode-0");
+    assert_eq!(pod["metadata"]["labels"]["grove.io/podgang"], "dsr1-0-100002-decode-1");
 }
 
 #[test]
@@ -213,7 +219,13 @@ fn claims_follow_set_group_and_clique() {
 fn gangs_carry_node_label_keys_and_drop_unknown_domains() {
     let set = set();
     let facts = SetFacts::of(&set);
-    let layout = ReplicaLayout::new(&facts, 0, &LiveSizes::default());
+    let layout = ReplicaLayout::new(
+        &facts,
+        0,
+        &LiveSizes::default(),
+        &StoredGangs::default(),
+        Generation { hash: "h", given: true },
+    );
     let pods = BTreeMap::from([("dsr1-0-frontend".to_owned(), vec!["b".to_owned(), "a".to_owned()])]);
     let gang = |index: usize| {
         objects::pod_gang(
@@ -226,7 +238,7 @@ fn gangs_carry_node_label_keys_and_drop_unknown_domains() {
         )
     };
     let base = gang(0);
-    assert_eq!(base["metadata"]["name"], "dsr1-0");
+    assert_eq!(base["metadata"]["name"], "dsr1-0-100001");
     assert_eq!(base["metadata"]["labels"]["team"], "infer");
     assert_eq!(base["metadata"]["labels"].get("grove.io/own"), None);
     assert_eq!(
@@ -251,12 +263,19 @@ fn gangs_carry_node_label_keys_and_drop_unknown_domains() {
     );
     assert_eq!(base["spec"]["podgroups"][0]["minReplicas"], 1);
     let scaled = gang(1);
-    assert_eq!(scaled["metadata"]["name"], "dsr1-0-decode-0");
+    assert_eq!(scaled["metadata"]["name"], "dsr1-0-100002-decode-1");
     assert_eq!(
         scaled["spec"]["topologyConstraint"]["packConstraint"],
-        json!({"required": "example.com/rack"})
+        json!({"required": "example.com/block"})
     );
-    assert_eq!(scaled["spec"].get("topologyConstraintGroupConfigs"), None);
+    assert_eq!(
+        scaled["spec"]["topologyConstraintGroupConfigs"],
+        json!([{
+            "name": "dsr1-0-decode-1",
+            "podGroupNames": ["dsr1-0-decode-1-leader", "dsr1-0-decode-1-worker"],
+            "topologyConstraint": {"packConstraint": {"required": "example.com/rack"}},
+        }])
+    );
 }
 
 #[test]
@@ -266,7 +285,13 @@ fn gangs_tell_over_which_label_key_replicas_spread() {
         let annotations = set.metadata.annotations.get_or_insert_default();
         annotations.insert(key.to_owned(), over.to_owned());
         let facts = SetFacts::of(&set);
-        let layout = ReplicaLayout::new(&facts, 0, &LiveSizes::default());
+        let layout = ReplicaLayout::new(
+            &facts,
+            0,
+            &LiveSizes::default(),
+            &StoredGangs::default(),
+            Generation { hash: "h", given: true },
+        );
         let levels = topology();
         let gang = &layout.gangs[1];
         objects::pod_gang(&facts, &settings(), Some(&levels), &layout, gang, &BTreeMap::new())["metadata"]["annotations"]
@@ -329,7 +354,13 @@ fn autoscalers_target_standalone_cliques_and_groups() {
 fn services_and_scaling_groups_follow_the_contract() {
     let set = set();
     let facts = SetFacts::of(&set);
-    let layout = ReplicaLayout::new(&facts, 0, &LiveSizes::default());
+    let layout = ReplicaLayout::new(
+        &facts,
+        0,
+        &LiveSizes::default(),
+        &StoredGangs::default(),
+        Generation { hash: "h", given: true },
+    );
     let service = objects::headless_service(&facts, 0);
     assert_eq!(service["spec"]["clusterIP"], "None");
     assert_eq!(service["spec"]["publishNotReadyAddresses"], true);

@@ -63,7 +63,7 @@ fn a_new_set_becomes_pods_and_then_nothing_is_written() {
     let mut world = World::new(WL2);
     world.settle();
     assert_eq!(world.pods().len(), 10);
-    assert_eq!(world.names("PodGang"), ["wl-0", "wl-0-sg-x-0"]);
+    assert_eq!(world.names("PodGang"), ["wl-0-100001", "wl-0-100002-sg-x-1"]);
     let status = &world.get("PodCliqueSet", "wl")["status"];
     assert_eq!(
         (&status["availableReplicas"], &status["updatedReplicas"]),
@@ -78,7 +78,7 @@ fn a_new_set_becomes_pods_and_then_nothing_is_written() {
     );
     assert_eq!(
         status["podGangStatuses"],
-        json!([{"name": "wl-0", "phase": "Running"}, {"name": "wl-0-sg-x-0", "phase": "Running"}])
+        json!([{"name": "wl-0-100001", "phase": "Running"}, {"name": "wl-0-100002-sg-x-1", "phase": "Running"}])
     );
     let clique = &world.get("PodClique", "wl-0-pc-a")["status"];
     assert_eq!(
@@ -97,7 +97,7 @@ fn pods_are_written_once_and_gangs_before_their_pods() {
     let mut world = World::new(WL1);
     world.step();
     world.step();
-    let gang = world.get("PodGang", "wl-0");
+    let gang = world.get("PodGang", "wl-0-100001");
     let listed: usize = gang["spec"]["podgroups"]
         .as_array()
         .unwrap()
@@ -182,7 +182,7 @@ fn live_sizes_survive_template_edits_and_scaling_works_at_all_levels() {
         group["spec"]["replicas"] = 0.into();
     });
     world.settle();
-    assert_eq!(world.names("PodGang"), ["wl-0"]);
+    assert_eq!(world.names("PodGang"), ["wl-0-100001"]);
     assert_eq!(world.pods().len(), 4);
     world.edit("PodCliqueSet", "wl", |set| set["spec"]["replicas"] = 2.into());
     world.settle();
@@ -422,7 +422,7 @@ fn gangs_follow_a_change_of_mind_about_spreading_and_nothing_restarts() {
             set["metadata"]["annotations"] = json!({there: "topology.kubernetes.io/zone"});
         });
         world.settle();
-        let annotations = &world.get("PodGang", "wl-0")["metadata"]["annotations"];
+        let annotations = &world.get("PodGang", "wl-0-100001")["metadata"]["annotations"];
         assert_eq!(annotations[there], "topology.kubernetes.io/zone");
         assert_eq!(annotations.get(gone), None);
     }

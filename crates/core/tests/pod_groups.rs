@@ -75,7 +75,7 @@ fn pods_are_stamped_when_they_are_created() {
         pods_of(&world, "wl-0-sg-x-1-pc-b")[0].clone()
     };
     let pod = stamped("kai-scheduler");
-    assert_eq!(pod["metadata"]["annotations"]["pod-group-name"], "wl-0-sg-x-0");
+    assert_eq!(pod["metadata"]["annotations"]["pod-group-name"], "wl-0-100002-sg-x-1");
     assert_eq!(pod["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"], "true");
     assert_eq!(
         pod["metadata"]["labels"]["kai.scheduler/subgroup-name"],
@@ -83,10 +83,13 @@ fn pods_are_stamped_when_they_are_created() {
     );
     let pod = stamped("volcano");
     for key in ["scheduling.volcano.sh/group-name", "scheduling.k8s.io/group-name"] {
-        assert_eq!(pod["metadata"]["annotations"][key], "wl-0-sg-x-0");
+        assert_eq!(pod["metadata"]["annotations"][key], "wl-0-100002-sg-x-1");
     }
     let pod = stamped("default-scheduler");
-    assert_eq!(pod["spec"]["schedulingGroup"], json!({"podGroupName": "wl-0-sg-x-0"}));
+    assert_eq!(
+        pod["spec"]["schedulingGroup"],
+        json!({"podGroupName": "wl-0-100002-sg-x-1"})
+    );
 }
 
 #[test]
@@ -94,10 +97,12 @@ fn a_gang_under_kai_is_kept_from_its_own_grouping_also_when_it_was_created_befor
     let mut world = world(WL2, "kai-scheduler");
     world.settle();
     let skip = |world: &World| {
-        world.get("PodGang", "wl-0")["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"].clone()
+        world.get("PodGang", "wl-0-100001")["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"].clone()
     };
     assert_eq!(skip(&world), "true");
-    world.edit("PodGang", "wl-0", |gang| gang["metadata"]["annotations"] = json!({}));
+    world.edit("PodGang", "wl-0-100001", |gang| {
+        gang["metadata"]["annotations"] = json!({})
+    });
     world.writes.clear();
     world.settle();
     assert_eq!(skip(&world), "true");
@@ -109,7 +114,7 @@ fn the_object_goes_when_nothing_is_left_to_place_and_comes_back() {
     for scheduler in SCHEDULERS {
         let mut world = world(WL1, scheduler);
         world.settle();
-        assert_eq!(world.names("PodGroup"), ["wl-0"], "{scheduler}");
+        assert_eq!(world.names("PodGroup"), ["wl-0-100001"], "{scheduler}");
         let sizes: Vec<(String, Value)> = world
             .of_kind("PodClique")
             .map(|clique| {
@@ -122,12 +127,12 @@ fn the_object_goes_when_nothing_is_left_to_place_and_comes_back() {
         }
         world.settle();
         assert_eq!(world.names("PodGroup"), Vec::<String>::new(), "{scheduler}");
-        assert_eq!(world.names("PodGang"), ["wl-0"], "{scheduler}: the gang stays");
+        assert_eq!(world.names("PodGang"), ["wl-0-100001"], "{scheduler}: the gang stays");
         for (name, size) in &sizes {
             world.edit("PodClique", name, |clique| clique["spec"]["replicas"] = size.clone());
         }
         world.settle();
-        assert_eq!(world.names("PodGroup"), ["wl-0"], "{scheduler}");
+        assert_eq!(world.names("PodGroup"), ["wl-0-100001"], "{scheduler}");
         assert_eq!(world.pods().len(), 10, "{scheduler}");
     }
 }
@@ -141,14 +146,14 @@ fn a_scaled_gang_takes_its_object_along() {
             group["spec"]["replicas"] = 1.into();
         });
         world.settle();
-        assert_eq!(world.names("PodGroup"), ["wl-0"], "{scheduler}");
+        assert_eq!(world.names("PodGroup"), ["wl-0-100001"], "{scheduler}");
         world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
             group["spec"]["replicas"] = 3.into();
         });
         world.settle();
         assert_eq!(
             world.names("PodGroup"),
-            ["wl-0", "wl-0-sg-x-0", "wl-0-sg-x-1"],
+            ["wl-0-100001", "wl-0-100002-sg-x-1", "wl-0-100003-sg-x-2"],
             "{scheduler}"
         );
         world.delete("PodCliqueSet", "wl");
@@ -162,14 +167,14 @@ fn an_object_that_is_edited_or_deleted_by_hand_is_put_right_with_one_write() {
     for (scheduler, field) in [("kai-scheduler", "minMember"), ("volcano", "minMember")] {
         let mut world = world(WL1, scheduler);
         world.settle();
-        world.edit("PodGroup", "wl-0", |group| group["spec"][field] = 99.into());
+        world.edit("PodGroup", "wl-0-100001", |group| group["spec"][field] = 99.into());
         world.writes.clear();
         world.settle();
-        assert_eq!(world.get("PodGroup", "wl-0")["spec"][field], 10, "{scheduler}");
+        assert_eq!(world.get("PodGroup", "wl-0-100001")["spec"][field], 10, "{scheduler}");
         assert_eq!(world.writes.get("patch PodGroup"), Some(&1), "{scheduler}");
-        world.delete("PodGroup", "wl-0");
+        world.delete("PodGroup", "wl-0-100001");
         world.settle();
-        assert_eq!(world.get("PodGroup", "wl-0")["spec"][field], 10, "{scheduler}");
+        assert_eq!(world.get("PodGroup", "wl-0-100001")["spec"][field], 10, "{scheduler}");
     }
 }
 
@@ -186,7 +191,7 @@ fn an_object_of_others_is_left_alone_and_reported() {
             "apiVersion": version,
             "kind": "PodGroup",
             "metadata": {
-                "name": "wl-0",
+                "name": "wl-0-100001",
                 "labels": {"app.kubernetes.io/part-of": "wl", "grove.io/podcliqueset-replica-index": "0"},
             },
             "spec": {"minMember": 1},
@@ -194,17 +199,21 @@ fn an_object_of_others_is_left_alone_and_reported() {
         world.writes.clear();
         world.settle();
         assert_eq!(
-            world.get("PodGroup", "wl-0")["spec"],
+            world.get("PodGroup", "wl-0-100001")["spec"],
             json!({"minMember": 1}),
             "{scheduler}"
         );
-        let limited = condition(&world, "wl-0", "SchedulerBackendLimited").unwrap();
+        let limited = condition(&world, "wl-0-100001", "SchedulerBackendLimited").unwrap();
         assert_eq!(limited["reason"], "NotExpressible");
         let message = limited["message"].as_str().unwrap();
         assert!(message.contains("belongs to something else"), "{scheduler}: {message}");
-        world.delete("PodGroup", "wl-0");
+        world.delete("PodGroup", "wl-0-100001");
         world.settle();
-        assert_eq!(world.get("PodGroup", "wl-0")["apiVersion"], version, "{scheduler}");
+        assert_eq!(
+            world.get("PodGroup", "wl-0-100001")["apiVersion"],
+            version,
+            "{scheduler}"
+        );
     }
 }
 
@@ -230,9 +239,9 @@ fn why_a_gang_waits_is_read_from_the_object_of_its_scheduler() {
         let mut world = world(WL1, scheduler);
         world.capacity = Some(0);
         world.settle();
-        world.edit("PodGroup", "wl-0", |group| group["status"] = status.clone());
+        world.edit("PodGroup", "wl-0-100001", |group| group["status"] = status.clone());
         world.settle();
-        let scheduled = condition(&world, "wl-0", "Scheduled").unwrap();
+        let scheduled = condition(&world, "wl-0-100001", "Scheduled").unwrap();
         assert_eq!(scheduled["status"], "False", "{scheduler}");
         let message = scheduled["message"].as_str().unwrap();
         assert!(
@@ -242,7 +251,7 @@ fn why_a_gang_waits_is_read_from_the_object_of_its_scheduler() {
         world.capacity = None;
         world.settle();
         assert_eq!(
-            condition(&world, "wl-0", "Scheduled").unwrap()["status"],
+            condition(&world, "wl-0-100001", "Scheduled").unwrap()["status"],
             "True",
             "{scheduler}"
         );
@@ -253,20 +262,20 @@ fn why_a_gang_waits_is_read_from_the_object_of_its_scheduler() {
 fn what_a_scheduler_is_not_told_is_a_condition_of_the_gang_while_it_is_so() {
     let mut native = world(WL1, "default-scheduler");
     native.settle();
-    assert_eq!(condition(&native, "wl-0", "SchedulerBackendLimited"), None);
+    assert_eq!(condition(&native, "wl-0-100001", "SchedulerBackendLimited"), None);
     native.edit("PodClique", "wl-0-pc-a", |clique| clique["spec"]["replicas"] = 3.into());
     native.settle();
-    let limited = condition(&native, "wl-0", "SchedulerBackendLimited").unwrap();
+    let limited = condition(&native, "wl-0-100001", "SchedulerBackendLimited").unwrap();
     assert!(limited["message"].as_str().unwrap().contains("wl-0-pc-a"), "{limited}");
     native.edit("PodClique", "wl-0-pc-a", |clique| clique["spec"]["replicas"] = 2.into());
     native.settle();
-    assert_eq!(condition(&native, "wl-0", "SchedulerBackendLimited"), None);
+    assert_eq!(condition(&native, "wl-0-100001", "SchedulerBackendLimited"), None);
 
     let mut without_queue = world(WL1, "kai-scheduler");
     without_queue.edit("PodCliqueSet", "wl", |set| set["metadata"]["labels"] = json!({}));
     without_queue.settle();
     assert_eq!(without_queue.names("PodGroup"), Vec::<String>::new());
-    let limited = condition(&without_queue, "wl-0", "SchedulerBackendLimited").unwrap();
+    let limited = condition(&without_queue, "wl-0-100001", "SchedulerBackendLimited").unwrap();
     assert!(
         limited["message"].as_str().unwrap().contains("needs a queue"),
         "{limited}"

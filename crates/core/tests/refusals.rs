@@ -149,7 +149,7 @@ fn events_go_to_the_owner_and_many_objects_make_one_event() {
         "wl-0-sg-x",
         "a member's owner is its group"
     );
-    let gang = target_of(Kind::PodGang, &snapshot.gangs["wl-0"].metadata);
+    let gang = target_of(Kind::PodGang, &snapshot.gangs["wl-0-100001"].metadata);
     assert_eq!(
         report::owner(&Command::Delete { target: gang }, &set, Some(&snapshot)).name,
         "wl"
@@ -162,7 +162,7 @@ fn the_first_status_of_a_gang_says_its_phase() {
     let mut world = World::new(WL2);
     world.capacity = Some(0);
     world.settle();
-    assert_eq!(world.get("PodGang", "wl-0")["status"]["phase"], "Pending");
+    assert_eq!(world.get("PodGang", "wl-0-100001")["status"]["phase"], "Pending");
 }
 
 fn guarantee(world: &World) -> Option<Value> {

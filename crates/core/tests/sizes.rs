@@ -112,7 +112,7 @@ fn one_plan_creates_a_bounded_number_of_objects_and_bytes_and_the_next_goes_on()
         rounds += 1;
         assert!(rounds < 200, "goes on for ever");
         // The base gang is written once, with all its cliques and pods.
-        if let Some(gang) = world.objects.get(&("PodGang".to_owned(), "wl-0".to_owned())) {
+        if let Some(gang) = world.objects.get(&("PodGang".to_owned(), "wl-0-100001".to_owned())) {
             let groups = gang["spec"]["podgroups"].as_array().unwrap();
             assert_eq!(groups.len(), 521);
         }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use coppice_api::names::labels;
-use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
+use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang, PodGangMap};
 use coppice_core::command::{Command, Kind, Target};
 use coppice_core::report;
 use coppice_runtime::cache::Kind as CachedKind;
@@ -82,6 +82,10 @@ macro_rules! with_kind {
             }
             Kind::PodGang => {
                 let $cached = &$world.gangs;
+                $body
+            }
+            Kind::PodGangMap => {
+                let $cached = &$world.gang_maps;
                 $body
             }
             Kind::Pod => {
@@ -314,6 +318,7 @@ controlled!(
     PodClique,
     PodCliqueScalingGroup,
     PodGang,
+    PodGangMap,
     ControllerRevision
 );
 

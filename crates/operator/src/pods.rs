@@ -1,7 +1,8 @@
 //! From the cached view of a pod to what planners need to know of it.
 
 use coppice_api::names::{finalizers, labels, parsing::parse_index};
-use coppice_core::snapshot::PodFacts;
+use coppice_core::backends::{STAMP_ANNOTATIONS, STAMP_LABELS, Stamp};
+use coppice_core::snapshot::{Membership, PodFacts};
 use coppice_runtime::cache::{PodPhase, PodView};
 use jiff::Timestamp;
 
@@ -28,6 +29,7 @@ pub(crate) fn facts(pod: &PodView) -> PodFacts {
         owner_uid: pod.controller_uid.as_deref().unwrap_or_default().to_owned(),
         clique: label(labels::POD_CLIQUE),
         index: parse_index(&label(labels::POD_INDEX)),
+        membership: membership(pod),
         template_hash: label(labels::POD_TEMPLATE_HASH),
         created: pod.created.unwrap_or(Timestamp::UNIX_EPOCH),
         deleting: pod.is_terminating(),
@@ -45,5 +47,25 @@ pub(crate) fn facts(pod: &PodView) -> PodFacts {
             .waiting_reason
             .as_deref()
             .is_some_and(|reason| FAILING.contains(&reason)),
+    }
+}
+
+/// What ties a pod to its gang.
+fn membership(pod: &PodView) -> Membership {
+    let text = |value: &std::sync::Arc<str>| value.to_string();
+    let labels = STAMP_LABELS.iter();
+    let annotations = STAMP_ANNOTATIONS.iter();
+    Membership {
+        gang: pod.label(labels::POD_GANG).map(text).unwrap_or_default(),
+        has_base_gang: pod.label(labels::BASE_POD_GANG).is_some(),
+        stamp: Stamp {
+            labels: labels
+                .filter_map(|key| Some(((*key).to_owned(), text(pod.label(key)?))))
+                .collect(),
+            annotations: annotations
+                .filter_map(|key| Some(((*key).to_owned(), text(pod.annotation(key)?))))
+                .collect(),
+            scheduling_group: None,
+        },
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coppice_api::names::selectors::managed_selector;
-use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
-use coppice_core::backends::BackendTopology;
+use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang, PodGangMap};
+use coppice_core::backends::{BackendTopology, STAMP_ANNOTATIONS};
 use coppice_core::command::Kind as CommandKind;
 use coppice_core::settings::TopologyLevels;
 use coppice_core::snapshot::ReplicaSnapshot;
@@ -55,6 +55,7 @@ pub struct World {
     pub(crate) cliques: Kind<Typed<PodClique>>,
     pub(crate) groups: Kind<Typed<PodCliqueScalingGroup>>,
     pub(crate) gangs: Kind<Typed<PodGang>>,
+    pub(crate) gang_maps: Kind<Typed<PodGangMap>>,
     pub(crate) topologies: Kind<Typed<ClusterTopologyBinding>>,
     pub(crate) revisions: Kind<Typed<ControllerRevision>>,
     pub(crate) pods: Kind<PodProjection>,
@@ -70,6 +71,7 @@ pub struct World {
     cliques_by_replica: ReplicaIndex<PodClique>,
     groups_by_replica: ReplicaIndex<PodCliqueScalingGroup>,
     gangs_by_replica: ReplicaIndex<PodGang>,
+    gang_maps_by_replica: ReplicaIndex<PodGangMap>,
     pods_by_replica: ReplicaIndex<PodView>,
     services_by_replica: ReplicaIndex<Value>,
     autoscalers_by_replica: ReplicaIndex<Value>,
@@ -221,8 +223,15 @@ impl World {
             Typed::<PodCliqueScalingGroup>::default(),
         );
         let gangs = cache.kind(resource::<PodGang>(), Typed::<PodGang>::default());
+        let gang_maps = cache.kind(resource::<PodGangMap>(), Typed::<PodGangMap>::default());
         let revisions = cache.kind(resource::<ControllerRevision>(), Typed::<ControllerRevision>::default());
-        let pods = cache.kind(resource::<Pod>(), PodProjection::default());
+        let pods = cache.kind(
+            resource::<Pod>(),
+            PodProjection {
+                annotations: &STAMP_ANNOTATIONS,
+                ..PodProjection::default()
+            },
+        );
         let services = cache.kind(resource::<Service>(), Document);
         let autoscalers = cache.kind(resource::<HorizontalPodAutoscaler>(), Document);
         let roles = cache.kind(resource::<Role>(), Document);
@@ -233,6 +242,7 @@ impl World {
             cliques_by_replica: cliques.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
             groups_by_replica: groups.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
             gangs_by_replica: gangs.index(|object, emit| replica_of_gang(object).into_iter().for_each(emit)),
+            gang_maps_by_replica: gang_maps.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
             pods_by_replica: pods.index(|object, emit| replica_of_pod(object).into_iter().for_each(emit)),
             services_by_replica: services.index(|object, emit| replica_of_service(object).into_iter().for_each(emit)),
             autoscalers_by_replica: autoscalers
@@ -265,6 +275,7 @@ impl World {
             cliques,
             groups,
             gangs,
+            gang_maps,
             revisions,
             pods,
             services,
@@ -320,6 +331,7 @@ impl World {
         start(client, &self.cliques, &ours, group);
         start(client, &self.groups, &ours, group);
         start(client, &self.gangs, &ours, group);
+        start(client, &self.gang_maps, &ours, group);
         start(client, &self.pods, &ours, group);
         start(client, &self.services, &ours, group);
         start(client, &self.autoscalers, &ours, group);
@@ -353,6 +365,7 @@ impl World {
         by_replica!(cliques, cliques_by_replica);
         by_replica!(groups, groups_by_replica);
         by_replica!(gangs, gangs_by_replica);
+        by_replica!(gang_maps, gang_maps_by_replica);
         by_replica!(pods, pods_by_replica);
         by_replica!(services, services_by_replica);
         by_replica!(autoscalers, autoscalers_by_replica);
@@ -469,6 +482,7 @@ impl World {
         collect(&self.cliques_by_replica, moment, key, &mut found);
         collect(&self.groups_by_replica, moment, key, &mut found);
         collect(&self.gangs_by_replica, moment, key, &mut found);
+        collect(&self.gang_maps_by_replica, moment, key, &mut found);
         collect(&self.pods_by_replica, moment, key, &mut found);
         collect(&self.services_by_replica, moment, key, &mut found);
         collect(&self.autoscalers_by_replica, moment, key, &mut found);
@@ -503,6 +517,7 @@ impl World {
             cliques: named(self.cliques_by_replica.get(moment, &at)),
             groups: named(self.groups_by_replica.get(moment, &at)),
             gangs: named(self.gangs_by_replica.get(moment, &at)),
+            map: self.gang_maps_by_replica.get(moment, &at).into_iter().next(),
             pods: self
                 .pods_by_replica
                 .get(moment, &at)

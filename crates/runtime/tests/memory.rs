@@ -83,7 +83,13 @@ fn bytes_per_pod(projection: PodProjection, pods: usize) -> usize {
 fn a_pod_costs_about_a_kilobyte() {
     let wire = pod(7).get().len();
     let plain = bytes_per_pod(PodProjection::default(), 4000);
-    let with_requests = bytes_per_pod(PodProjection { requests: true }, 4000);
+    let with_requests = bytes_per_pod(
+        PodProjection {
+            requests: true,
+            ..PodProjection::default()
+        },
+        4000,
+    );
     println!("{wire} bytes on the wire, {plain} in the cache with two indexes, {with_requests} with requests");
     assert!(wire > 4000, "the pod of this test should be a realistic one");
     assert!(plain < 1500, "{plain} bytes per pod");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::labels::{self, Component};
 use super::object_names::{role_binding_name, role_name, service_account_name, token_secret_name};
-use super::{ReplicaName, ScalingGroupName};
+use super::{Epoch, ReplicaName, ScalingGroupName};
 
 /// Labels by key, in sorted order.
 pub type Labels = BTreeMap<String, String>;
@@ -43,18 +43,11 @@ fn replica_labels(replica: ReplicaName<'_>, component: Component, name: &str) ->
     all
 }
 
-/// Labels of a PodClique that belongs to no scaling group.
-pub fn standalone_clique_labels(
-    user: &Labels,
-    replica: ReplicaName<'_>,
-    clique: &str,
-    gang: &str,
-    template_hash: &str,
-) -> Labels {
+/// Labels of a PodClique that belongs to no scaling group. Its pods may be in several gangs, so it names none.
+pub fn standalone_clique_labels(user: &Labels, replica: ReplicaName<'_>, clique: &str, template_hash: &str) -> Labels {
     let name = replica.clique_name(clique);
-    let mut all = user.clone();
+    let mut all = without_gang(user);
     all.extend(replica_labels(replica, Component::StandaloneClique, &name));
-    put(&mut all, labels::POD_GANG, gang);
     put(&mut all, labels::POD_TEMPLATE_HASH, template_hash);
     all
 }
@@ -70,8 +63,6 @@ pub struct Member<'a> {
     pub clique: &'a str,
     /// The gang of this copy.
     pub gang: &'a str,
-    /// The base gang, when `gang` is a scaled gang.
-    pub base_gang: Option<&'a str>,
 }
 
 /// Labels of a PodClique in a scaling group.
@@ -81,20 +72,23 @@ pub fn member_clique_labels(user: &Labels, member: Member<'_>, template_hash: &s
         index,
         clique,
         gang,
-        base_gang,
     } = member;
     let name = group.clique_name(index, clique);
-    let mut all = user.clone();
+    let mut all = without_gang(user);
     all.extend(replica_labels(group.replica, Component::MemberClique, &name));
     put(&mut all, labels::SCALING_GROUP, group.to_string());
     put(&mut all, labels::SCALING_GROUP_REPLICA_INDEX, index.to_string());
     put(&mut all, labels::POD_GANG, gang);
     put(&mut all, labels::POD_TEMPLATE_HASH, template_hash);
-    match base_gang {
-        Some(base) => put(&mut all, labels::BASE_POD_GANG, base),
-        // A user label of this key would hold the pods back for a gang that they do not wait for.
-        None => drop(all.remove(labels::BASE_POD_GANG)),
-    }
+    all
+}
+
+/// Labels without those that name a gang: the author of a template cannot choose one, and cliques of other versions may
+/// still carry them.
+fn without_gang(all: &Labels) -> Labels {
+    let mut all = all.clone();
+    all.remove(labels::POD_GANG);
+    all.remove(labels::BASE_POD_GANG);
     all
 }
 
@@ -107,7 +101,7 @@ pub fn pod_labels(
     pod_index: u32,
 ) -> Labels {
     let mut all = managed_labels(replica.set);
-    all.extend(clique_labels.clone());
+    all.extend(without_gang(clique_labels));
     put(&mut all, labels::POD_CLIQUE, clique);
     put(&mut all, labels::SET_REPLICA_INDEX, replica.index.to_string());
     put(&mut all, labels::POD_GANG, gang);
@@ -120,11 +114,33 @@ pub fn scaling_group_labels(group: ScalingGroupName<'_>) -> Labels {
     replica_labels(group.replica, Component::ScalingGroup, &group.to_string())
 }
 
+/// What the PodGangMap says of a gang.
+#[derive(Clone, Copy, Debug)]
+pub struct GangEntry<'a> {
+    /// The epoch of its entry.
+    pub epoch: Epoch,
+    /// The role of its entry.
+    pub role: &'a str,
+    /// The templates of its entry.
+    pub generation_hash: &'a str,
+}
+
 /// Labels of a PodGang: those of the set that are not ours, and our own.
-pub fn pod_gang_labels(set_labels: &Labels, set: &str, scheduler: &str) -> Labels {
+pub fn pod_gang_labels(set_labels: &Labels, replica: ReplicaName<'_>, scheduler: &str, entry: GangEntry<'_>) -> Labels {
     let mut all = mirrored(set_labels);
-    all.extend(component_labels(set, Component::PodGang));
+    all.extend(component_labels(replica.set, Component::PodGang));
     put(&mut all, labels::SCHEDULER_NAME, scheduler);
+    put(&mut all, labels::SET_REPLICA_INDEX, replica.index.to_string());
+    put(&mut all, labels::EPOCH, entry.epoch.to_string());
+    put(&mut all, labels::POD_GANG_ROLE, entry.role);
+    put(&mut all, labels::SET_GENERATION_HASH, entry.generation_hash);
+    all
+}
+
+/// Labels of the PodGangMap of a copy.
+pub fn gang_map_labels(replica: ReplicaName<'_>) -> Labels {
+    let mut all = component_labels(replica.set, Component::PodGangMap);
+    put(&mut all, labels::SET_REPLICA_INDEX, replica.index.to_string());
     all
 }
 

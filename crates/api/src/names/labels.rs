@@ -14,10 +14,16 @@ pub const COMPONENT: &str = "app.kubernetes.io/component";
 
 /// The PodClique of a pod or claim, by object name.
 pub const POD_CLIQUE: &str = "grove.io/podclique";
-/// The PodGang of a clique or pod.
+/// The PodGang of a pod, or of a clique in a scaling group.
 pub const POD_GANG: &str = "grove.io/podgang";
-/// The base gang that a scaled gang waits for; on cliques and pods, never on the gang itself.
+/// The gang that a scaled gang waited for, in versions without PodGangMaps. It is removed wherever it is found.
 pub const BASE_POD_GANG: &str = "grove.io/base-podgang";
+/// The epoch of a gang, as the PodGangMap of its replica has it.
+pub const EPOCH: &str = "grove.io/epoch";
+/// What a gang is for, as the PodGangMap of its replica has it.
+pub const POD_GANG_ROLE: &str = "grove.io/podgang-role";
+/// The templates of the set that a gang was last given.
+pub const SET_GENERATION_HASH: &str = "grove.io/podcliqueset-generation-hash";
 /// The copy of the set.
 pub const SET_REPLICA_INDEX: &str = "grove.io/podcliqueset-replica-index";
 /// The PodCliqueScalingGroup, by object name.
@@ -52,6 +58,8 @@ pub enum Component {
     ScalingGroup,
     /// A gang.
     PodGang,
+    /// The map of the gangs of one copy.
+    PodGangMap,
     /// The headless service of one copy.
     HeadlessService,
     /// The service account of the init containers.
@@ -78,6 +86,7 @@ impl Component {
             Self::MemberClique => "pcsg-podclique",
             Self::ScalingGroup => "pcs-podcliquescalinggroup",
             Self::PodGang => "podgang",
+            Self::PodGangMap => "pcs-podgangmap",
             Self::HeadlessService => "pcs-headless-service",
             Self::ServiceAccount => "pod-service-account",
             Self::Role => "pod-role",

@@ -16,6 +16,8 @@ pub const LABEL_LENGTH: usize = 63;
 pub const SUBDOMAIN_LENGTH: usize = 253;
 /// Digits that every index of a pod, copy of a set or copy of a group has room for.
 pub const HEADROOM_DIGITS: usize = 3;
+/// Digits of an epoch of ours.
+pub const EPOCH_DIGITS: usize = 6;
 /// What the API server adds to a `generateName`.
 pub const GENERATED_SUFFIX_LENGTH: usize = 5;
 
@@ -204,6 +206,16 @@ pub fn check_member_clique(
     })
 }
 
+/// The names of the gangs of a scaling group, which are also label values of pods.
+pub fn check_copy_gang((set, replicas): (&str, i32), (group, copies): (&str, i32)) -> Option<Overrun> {
+    check(
+        "PodGang \"<set>-<replica>-<epoch>-<group>-<copy>\"",
+        "the names of set and scaling group together",
+        set.len() + group.len(),
+        4 + EPOCH_DIGITS + roomy_digits(replicas) + roomy_digits(copies),
+    )
+}
+
 /// The name of a shared claim. `owner` is the length of the owner's name, indices included; `index` the number of
 /// replicas that get a claim each, or none when all share one.
 pub fn check_claim(owner: usize, template: &str, index: Option<i32>) -> Option<Overrun> {
@@ -247,6 +259,8 @@ mod tests {
                 let clique = name(45 - set - group);
                 let found = check_member_clique((&name(set), 1000), (&name(group), 1000), (&clique, 1000));
                 assert_eq!(found, None, "set {set} group {group}");
+                let gang = check_copy_gang((&name(set), 10_000), (&name(group), 5_000));
+                assert_eq!(gang, None, "gang of set {set} group {group}");
             }
         }
     }

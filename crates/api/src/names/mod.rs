@@ -9,6 +9,7 @@
 
 pub mod annotations;
 pub mod environment;
+pub mod epochs;
 pub mod finalizers;
 pub mod label_sets;
 pub mod labels;
@@ -18,5 +19,6 @@ pub mod parsing;
 pub mod pod_names;
 pub mod selectors;
 
+pub use epochs::Epoch;
 pub use object_names::{ReplicaName, ScalingGroupName};
 pub use parsing::CliqueIdentity;

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use super::Epoch;
+
 /// One copy of a PodCliqueSet: `<set>-<index>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplicaName<'a> {
@@ -26,9 +28,14 @@ impl<'a> ReplicaName<'a> {
         Self { set, index }
     }
 
-    /// The gang of the standalone cliques and of the first `minAvailable` copies of each scaling group.
-    pub fn base_gang_name(self) -> String {
+    /// The PodGangMap of the copy.
+    pub fn gang_map_name(self) -> String {
         self.to_string()
+    }
+
+    /// The anchor gang of an epoch: the standalone cliques and the first `minAvailable` copies of each scaling group.
+    pub fn anchor_gang_name(self, epoch: Epoch) -> String {
+        format!("{self}-{epoch}")
     }
 
     /// The headless service of the copy; also the subdomain of its pods.
@@ -78,23 +85,14 @@ impl ScalingGroupName<'_> {
         format!("{self}-{index}-{clique}")
     }
 
-    /// The name under which copy `index` appears among the topology constraints of its base gang.
+    /// The name under which copy `index` appears among the topology constraints of its gang.
     pub fn replica_name(self, index: u32) -> String {
         format!("{self}-{index}")
     }
 
-    /// The gang of copy `index` when it lies beyond the base gang.
-    ///
-    /// Scaled gangs count from 0 after the base gang: with `min_available` 1, copy 1 is gang `…-0`.
-    pub fn scaled_gang_name(self, index: u32, min_available: u32) -> Option<String> {
-        let scaled = index.checked_sub(min_available)?;
-        Some(format!("{self}-{scaled}"))
-    }
-
-    /// The gang of copy `index`, base or scaled.
-    pub fn gang_name(self, index: u32, min_available: u32) -> String {
-        self.scaled_gang_name(index, min_available)
-            .unwrap_or_else(|| self.replica.base_gang_name())
+    /// The gang of copy `index` when it is not in an anchor gang.
+    pub fn copy_gang_name(self, epoch: Epoch, index: u32) -> String {
+        format!("{}-{epoch}-{}-{index}", self.replica, self.group)
     }
 }
 
@@ -145,7 +143,8 @@ mod tests {
     #[test]
     fn names_are_those_of_the_contract() {
         let replica = ReplicaName::new("web", 2);
-        assert_eq!(replica.base_gang_name(), "web-2");
+        assert_eq!(replica.gang_map_name(), "web-2");
+        assert_eq!(replica.anchor_gang_name(Epoch::FIRST), "web-2-100001");
         assert_eq!(replica.headless_service_name(), "web-2");
         assert_eq!(
             replica.service_fqdn("ns", "cluster.local"),
@@ -167,11 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn scaled_gangs_count_from_zero_after_the_base_gang() {
+    fn the_gang_of_a_copy_has_the_index_of_the_copy() {
         let group = ReplicaName::new("web", 0).scaling_group("decode");
-        assert_eq!(group.scaled_gang_name(0, 1), None);
-        assert_eq!(group.scaled_gang_name(1, 1).as_deref(), Some("web-0-decode-0"));
-        assert_eq!(group.gang_name(3, 2), "web-0-decode-1");
-        assert_eq!(group.gang_name(1, 2), "web-0");
+        assert_eq!(group.copy_gang_name(Epoch::FIRST.next(), 3), "web-0-100002-decode-3");
     }
 }

@@ -16,6 +16,7 @@ mod volcano;
 use std::collections::BTreeMap;
 
 use coppice_api::admission::{SchedulerBackend, SchedulerProfile};
+use coppice_api::names::{annotations, labels};
 use coppice_api::types::{PodGang, PodGangSpec, PodGroup};
 use serde_json::Value;
 
@@ -162,6 +163,17 @@ impl Stamp {
         }
     }
 }
+
+/// Labels by which schedulers know the place of a pod in its gang.
+pub const STAMP_LABELS: [&str; 1] = [labels::KAI_SUBGROUP_NAME];
+
+/// Annotations by which schedulers know the gang of a pod.
+pub const STAMP_ANNOTATIONS: [&str; 4] = [
+    annotations::KAI_SKIP_POD_GROUPER,
+    annotations::KAI_POD_GROUP_NAME,
+    annotations::VOLCANO_GROUP_NAME,
+    annotations::KUBE_BATCH_GROUP_NAME,
+];
 
 /// Pod groups of a gang that have something to place. A clique that is scaled to zero keeps its entry in the gang.
 fn live_groups(spec: &PodGangSpec) -> impl Iterator<Item = &PodGroup> {

@@ -25,9 +25,7 @@ pub fn pod_clique(
     let gang = layout.gang_of(clique);
     let mut pod_spec = template.spec.pod_spec.as_map().clone();
     let labels = match clique.place {
-        Place::Standalone => {
-            standalone_clique_labels(&template.labels, replica, &template.name, &gang.name, template_hash)
-        }
+        Place::Standalone => standalone_clique_labels(&template.labels, replica, &template.name, template_hash),
         Place::Member { group, copy } => {
             let scaling_group = replica.scaling_group(&facts.groups[group].config.name);
             prepend(
@@ -41,13 +39,11 @@ pub fn pod_clique(
                     from_label(environment::SCALING_GROUP_INDEX, labels::SCALING_GROUP_REPLICA_INDEX),
                 ],
             );
-            let base_gang = gang.scaled.map(|_| replica.base_gang_name());
             let member = Member {
                 group: scaling_group,
                 index: copy,
                 clique: &template.name,
                 gang: &gang.name,
-                base_gang: base_gang.as_deref(),
             };
             member_clique_labels(&template.labels, member, template_hash)
         }

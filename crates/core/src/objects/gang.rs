@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use coppice_api::names::label_sets::{mirrored, pod_gang_labels};
-use coppice_api::names::{annotations, labels};
+use coppice_api::names::annotations;
+use coppice_api::names::label_sets::{GangEntry, mirrored, pod_gang_labels};
 use coppice_api::spread::Spread;
 use coppice_api::types::{
     GangPackConstraint, GangTopologyConstraint, NamespacedName, PodGangSpec, PodGroup, TopologyConstraint,
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::Owner;
 use crate::backends::{self, Backend};
 use crate::facts::SetFacts;
+use crate::gang_map::Entry;
 use crate::layout::{GangLayout, ReplicaLayout};
 use crate::settings::{Settings, TopologyLevels};
 
@@ -31,19 +32,13 @@ pub fn pod_gang(
     let template = &facts.set.spec.template;
     let topology = topology.filter(|_| settings.topology_aware);
     let translate = |constraint: Option<&TopologyConstraint>| translated(constraint, topology);
-    let whole = match gang.scaled {
-        None => template.topology_constraint.as_ref(),
-        Some((group, _)) => facts.groups[group]
-            .config
-            .topology_constraint
-            .as_ref()
-            .or(template.topology_constraint.as_ref()),
-    };
     let pod_groups: Vec<PodGroup> = gang
         .cliques
         .iter()
-        .map(|&index| {
-            let clique = &layout.cliques[index];
+        .map(|&index| &layout.cliques[index])
+        // A clique that is scaled to zero has nothing to place.
+        .filter(|clique| clique.replicas > 0)
+        .map(|clique| {
             let mut names = pods.get(&clique.name).cloned().unwrap_or_default();
             names.sort();
             PodGroup {
@@ -64,8 +59,8 @@ pub fn pod_gang(
         .collect();
     let spec = PodGangSpec {
         pod_groups,
-        topology_constraint: translate(whole),
-        topology_constraint_group_configs: base_copies(facts, layout, gang, &translate),
+        topology_constraint: translate(template.topology_constraint.as_ref()),
+        topology_constraint_group_configs: copies(facts, layout, gang, &translate),
         priority_class_name: template.priority_class_name.clone().filter(|name| !name.is_empty()),
         ..PodGangSpec::default()
     };
@@ -87,8 +82,13 @@ pub fn pod_gang(
     let of_backend = backend(facts, settings).gang_annotations().iter();
     annotations.extend(of_backend.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
     let of_set = metadata.labels.clone().unwrap_or_default();
-    let mut labels = pod_gang_labels(&of_set, facts.name(), scheduler(facts, settings));
-    labels.insert(labels::SET_REPLICA_INDEX.to_owned(), layout.index.to_string());
+    let entry = gang.entry.map(|entry| &layout.map.entries[entry]);
+    let entry = GangEntry {
+        epoch: entry.map_or(layout.map.anchor_epoch, |entry| entry.epoch),
+        role: entry.map_or("", |entry| entry.role.as_str()),
+        generation_hash: entry.map_or("", Entry::generation_hash),
+    };
+    let labels = pod_gang_labels(&of_set, facts.replica(layout.index), scheduler(facts, settings), entry);
     json!({
         "apiVersion": "scheduler.grove.io/v1alpha1",
         "kind": "PodGang",
@@ -117,28 +117,31 @@ pub(crate) fn backend(facts: &SetFacts<'_>, settings: &Settings) -> &'static dyn
     backends::of_scheduler(scheduler(facts, settings), settings.native_gangs)
 }
 
-/// In the base gang the cliques of each base copy of a group are placed together as the group asks.
-fn base_copies(
+/// The cliques of each copy of a group are placed together as the group asks, in the gang that the copy belongs to.
+fn copies(
     facts: &SetFacts<'_>,
     layout: &ReplicaLayout,
     gang: &GangLayout,
     translate: &dyn Fn(Option<&TopologyConstraint>) -> Option<GangTopologyConstraint>,
 ) -> Vec<TopologyConstraintGroupConfig> {
-    if gang.scaled.is_some() {
-        return Vec::new();
-    }
     let mut configs = Vec::new();
-    for group in &layout.groups {
+    for (position, group) in layout.groups.iter().enumerate() {
+        let copies = match &gang.scaled {
+            None => group.anchored.as_slice(),
+            Some((of_group, copy)) if *of_group == position => std::slice::from_ref(copy),
+            Some(_) => &[],
+        };
         let config = facts.groups[group.position].config;
-        let Some(constraint) = translate(config.topology_constraint.as_ref()) else {
+        let Some(constraint) = translate(config.topology_constraint.as_ref()).filter(|_| !copies.is_empty()) else {
             continue;
         };
         let name = facts.replica(layout.index).scaling_group(&config.name);
-        configs.extend((0..group.base_copies).map(|copy| {
+        configs.extend(copies.iter().map(|&copy| {
+            let members = layout.cliques[group.members(copy)].iter();
             TopologyConstraintGroupConfig {
                 name: name.replica_name(copy),
-                pod_group_names: layout.cliques[group.members(copy)]
-                    .iter()
+                pod_group_names: members
+                    .filter(|clique| clique.replicas > 0)
                     .map(|clique| clique.name.clone())
                     .collect(),
                 topology_constraint: Some(constraint.clone()),

@@ -9,6 +9,7 @@ mod claims;
 mod clique;
 mod environment;
 mod gang;
+mod gang_map;
 mod pod;
 mod scaling_group;
 mod service;
@@ -22,6 +23,7 @@ pub use claims::{
 pub use clique::pod_clique;
 pub use gang::pod_gang;
 pub(crate) use gang::{backend, scheduler};
+pub use gang_map::gang_map;
 pub use pod::{PodIdentity, pod};
 pub use scaling_group::scaling_group;
 pub use service::headless_service;

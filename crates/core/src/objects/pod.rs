@@ -59,7 +59,7 @@ pub fn pod(
     if !facts.auto_mnnvl {
         mnnvl::remove_claim(&mut spec);
     }
-    if gang.scaled.is_some() {
+    if layout.dependencies(gang).next().is_some() {
         add_gate(&mut spec);
     }
     if spec
@@ -121,7 +121,7 @@ pub fn pod(
     pod
 }
 
-/// A pod of a scaled gang waits until its base gang is placed. Gates of others stay as they are.
+/// A pod waits until the gangs that its own depends on are placed. Gates of others stay as they are.
 fn add_gate(spec: &mut Map<String, Value>) {
     let gate = json!({"name": finalizers::SCHEDULING_GATE});
     match spec.get_mut("schedulingGates") {

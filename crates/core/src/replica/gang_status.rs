@@ -20,7 +20,7 @@ pub(crate) fn plan(
     draft: &mut Draft,
 ) -> Vec<(String, PodGangPhase)> {
     let mut phases = Vec::new();
-    for gang in &replica.layout.gangs {
+    for gang in replica.layout.live_gangs() {
         let Some(stored) = replica.snapshot.gangs.get(&gang.name) else {
             continue;
         };

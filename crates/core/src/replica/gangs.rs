@@ -28,7 +28,7 @@ const OURS: [&str; 4] = [
 pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) -> PodGroupReports {
     let context = replica.context;
     let mut reports = PodGroupReports::default();
-    for gang in replica.layout.gangs.iter().filter(|gang| gang.complete) {
+    for gang in replica.layout.live_gangs().filter(|gang| gang.complete) {
         let stored = replica.snapshot.gangs.get(&gang.name);
         // A gang that is too large is not begun.
         if stored.is_none() && gang.cliques.iter().any(|&clique| replica.layout.cliques[clique].held) {
@@ -55,9 +55,13 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
             }
         }
     }
-    let wanted: BTreeSet<&str> = replica.layout.gangs.iter().map(|gang| gang.name.as_str()).collect();
+    let wanted: BTreeSet<&str> = replica.layout.live_gangs().map(|gang| gang.name.as_str()).collect();
+    // A gang that was replaced by one of another name goes when the last of its pods has changed over.
+    let active = replica.cliques.iter().flat_map(|clique| &clique.active);
+    let in_use: BTreeSet<&str> = active.map(|pod| pod.membership.gang.as_str()).collect();
     for (name, stored) in &replica.snapshot.gangs {
-        if !wanted.contains(name.as_str()) && stored.metadata.deletion_timestamp.is_none() {
+        let unused = !wanted.contains(name.as_str()) && !in_use.contains(name.as_str());
+        if unused && stored.metadata.deletion_timestamp.is_none() {
             draft.delete(target_of(Kind::PodGang, &stored.metadata));
         }
     }

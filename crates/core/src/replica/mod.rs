@@ -9,10 +9,12 @@ mod claims;
 mod clique_state;
 mod clique_status;
 mod domains;
+mod gang_map;
 mod gang_status;
 mod gangs;
 mod gates;
 mod group_status;
+mod membership;
 mod pod_groups;
 mod pods;
 mod teardown;
@@ -25,6 +27,7 @@ use coppice_api::names::{labels, parsing::parse_index};
 use coppice_api::types::{LastError, PodGangPhase};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 
 pub(crate) use children::template_patch as children_template_patch;
 pub use clique_state::CliqueState;
@@ -32,10 +35,11 @@ pub use teardown::plan_abandoned;
 
 use crate::command::{Command, Target};
 use crate::context::SetContext;
+use crate::gang_map::{Generation, StoredGangs, entry_of_gang};
 use crate::layout::{LiveSizes, ReplicaLayout};
 use crate::report;
 use crate::snapshot::{PodFacts, ReplicaSnapshot};
-use crate::update;
+use crate::update::{self, Directive};
 
 /// What to do for a replica.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -146,6 +150,18 @@ impl Room {
     }
 }
 
+/// Adds one merge patch to another; where both name a field, the later one counts.
+fn merge_into(before: &mut Value, later: Value) {
+    match (before, later) {
+        (Value::Object(before), Value::Object(later)) => {
+            for (key, value) in later {
+                merge_into(before.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (before, later) => *before = later,
+    }
+}
+
 /// How many bytes an object takes as JSON.
 pub(crate) fn weight(object: &impl serde::Serialize) -> usize {
     serde_json::to_vec(object).map_or(0, |text| text.len())
@@ -164,6 +180,22 @@ impl Draft {
             reason,
             message,
         });
+    }
+
+    /// Patches a child; a patch of the same object in this plan takes it along, because it moves the version on.
+    pub(crate) fn merge_child(&mut self, target: Target, patch: Value) {
+        for command in &mut self.children {
+            if let Command::Merge {
+                target: other,
+                patch: before,
+            } = command
+                && other.uid == target.uid
+            {
+                merge_into(before, patch);
+                return;
+            }
+        }
+        self.children.push(Command::Merge { target, patch });
     }
 
     /// Deletes an object after the gangs were written.
@@ -224,7 +256,8 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     if context.facts.too_many_replicas() && snapshot.cliques.is_empty() && snapshot.groups.is_empty() {
         return ReplicaPlan::default();
     }
-    let layout = ReplicaLayout::new(&context.facts, snapshot.index, &live_sizes(snapshot));
+    let directive = update::directive(context, snapshot.index);
+    let layout = lay_out(context, snapshot, directive);
     let mut pods: BTreeMap<&str, Vec<&Arc<PodFacts>>> = BTreeMap::new();
     for pod in snapshot.pods.values() {
         pods.entry(&pod.clique).or_default().push(pod);
@@ -246,14 +279,16 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     };
     let mut draft = Draft::default();
 
+    gang_map::plan(&replica, &mut draft);
     let terminating = terminating::plan(&replica, &mut draft);
-    let directive = update::directive(context, snapshot.index);
     let rolling = update::plan(&replica, directive, &terminating, &mut draft);
     children::plan(&replica, directive, &mut draft);
+    membership::plan_cliques(&replica, &mut draft);
     let claims = claims::plan(&replica, &mut draft);
     domains::plan(&replica, &mut draft);
     let pods = pods::plan(&replica, &terminating, &rolling, &claims.waiting, &mut draft);
     let pod_groups = gangs::plan(&replica, &pods, &mut draft);
+    membership::plan_pods(&replica, &mut draft);
     gates::plan(&replica, &mut draft);
     clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
     let groups = group_status::plan(&replica, &rolling, &terminating, &mut draft);
@@ -262,6 +297,28 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     summary.gangs = gangs.into();
     summary.missing_templates = claims.missing;
     draft.finish(summary)
+}
+
+/// Lays out the replica, with its gangs as they are stored.
+fn lay_out(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, directive: Directive) -> ReplicaLayout {
+    let gangs = snapshot.gangs.iter();
+    let stored = StoredGangs {
+        map: snapshot.map.as_ref().map(|map| &map.spec),
+        gangs: gangs
+            .filter_map(|(name, gang)| Some((name.as_str(), entry_of_gang(gang)?)))
+            .collect(),
+    };
+    let generation = Generation {
+        hash: &context.generation_hash(),
+        given: directive != Directive::Hold,
+    };
+    ReplicaLayout::new(
+        &context.facts,
+        snapshot.index,
+        &live_sizes(snapshot),
+        &stored,
+        generation,
+    )
 }
 
 fn live_sizes(snapshot: &ReplicaSnapshot) -> LiveSizes {

@@ -44,6 +44,13 @@ pub(crate) fn plan(context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Repl
         {
             draft.delete(target_of(Kind::PodGang, &gang.metadata));
         }
+        if let Some(map) = snapshot
+            .map
+            .as_ref()
+            .filter(|map| map.metadata.deletion_timestamp.is_none())
+        {
+            draft.delete(target_of(Kind::PodGangMap, &map.metadata));
+        }
         for domain in snapshot.domains.values() {
             domains::let_go(domain, &mut draft);
         }
@@ -62,6 +69,7 @@ pub(crate) fn plan(context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Repl
         && snapshot.cliques.is_empty()
         && snapshot.groups.is_empty()
         && snapshot.gangs.is_empty()
+        && snapshot.map.is_none()
         && snapshot.services.is_empty()
         && snapshot.autoscalers.is_empty()
         && snapshot.domains.is_empty());

@@ -6,6 +6,7 @@ use std::path::Path;
 use coppice_api::types::{PodCliqueSet, PodGang};
 use coppice_core::backends::{Backend, BackendTopology, Gang};
 use coppice_core::facts::SetFacts;
+use coppice_core::gang_map::{Generation, StoredGangs};
 use coppice_core::layout::{LiveSizes, ReplicaLayout};
 use coppice_core::objects::pod_gang;
 use coppice_core::settings::{Settings, TopologyLevels};
@@ -85,7 +86,13 @@ impl Case {
             topology_aware: true,
             ..Settings::default()
         };
-        let layout = ReplicaLayout::new(&facts, 0, &self.live());
+        let layout = ReplicaLayout::new(
+            &facts,
+            0,
+            &self.live(),
+            &StoredGangs::default(),
+            Generation { hash: "h", given: true },
+        );
         let pods: BTreeMap<String, Vec<String>> = layout
             .cliques
             .iter()

@@ -215,7 +215,10 @@ fn w12_scale_in_with_holes_leaks_nothing() {
             .filter_map(|clique| clique["metadata"]["labels"]["grove.io/podcliquescalinggroup-replica-index"].as_str())
             .collect();
         assert_eq!(copies, BTreeSet::from(["0", "1", "2"]), "without copy {missing}");
-        assert_eq!(world.names("PodGang"), ["wl-0", "wl-0-sg-x-0", "wl-0-sg-x-1"]);
+        assert_eq!(
+            world.names("PodGang"),
+            ["wl-0-100001", "wl-0-100002-sg-x-1", "wl-0-100002-sg-x-2"]
+        );
     }
 }
 

@@ -118,17 +118,17 @@ fn w24_what_a_scheduler_says_of_a_gang_is_kept_and_health_is_told() {
         "type": "Unhealthy", "status": "False", "reason": "Placed", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     });
-    world.edit("PodGang", "wl-0", |gang| {
+    world.edit("PodGang", "wl-0-100001", |gang| {
         gang["status"]["conditions"].as_array_mut().unwrap().push(said.clone());
         gang["status"]["placementScore"] = json!(0.5);
     });
-    let gang = world.get("PodGang", "wl-0");
+    let gang = world.get("PodGang", "wl-0-100001");
     assert_eq!(gang["status"]["phase"], "Starting");
     assert_eq!(condition(gang, "Scheduled")["status"], "True");
     assert_eq!(condition(gang, "Ready")["status"], "False");
     world.loading = false;
     world.settle();
-    let gang = world.get("PodGang", "wl-0");
+    let gang = world.get("PodGang", "wl-0-100001");
     assert_eq!(gang["status"]["phase"], "Running");
     assert_eq!(condition(gang, "Ready")["status"], "True");
     assert_eq!(condition(gang, "Unhealthy"), &said);
@@ -139,7 +139,7 @@ fn w24_what_a_scheduler_says_of_a_gang_is_kept_and_health_is_told() {
 fn w25_metadata_of_others_on_a_gang_is_left_alone() {
     let mut world = World::new(WL1);
     world.settle();
-    world.edit("PodGang", "wl-0", |gang| {
+    world.edit("PodGang", "wl-0-100001", |gang| {
         gang["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"] = "true".into();
         gang["metadata"]["labels"]["example.com/theirs"] = "yes".into();
     });
@@ -149,7 +149,7 @@ fn w25_metadata_of_others_on_a_gang_is_left_alone() {
         set["metadata"]["labels"] = json!({"team": "infer"});
     });
     world.settle();
-    let gang = &world.get("PodGang", "wl-0")["metadata"];
+    let gang = &world.get("PodGang", "wl-0-100001")["metadata"];
     assert_eq!(gang["annotations"]["kai.scheduler/skip-podgrouper"], "true");
     assert_eq!(gang["labels"]["example.com/theirs"], "yes");
 }
@@ -191,7 +191,7 @@ fn w26_a_topology_that_is_lost_does_not_unpack_a_placed_gang() {
     for _ in 0..20 {
         step(&mut world, Some(&whole));
     }
-    let packed = |world: &World| world.get("PodGang", "wl-0")["spec"].clone();
+    let packed = |world: &World| world.get("PodGang", "wl-0-100001")["spec"].clone();
     let before = packed(&world);
     let rack = json!({"required": "example.com/rack"});
     assert_eq!(
@@ -263,7 +263,7 @@ fn w30_the_priority_of_a_set_reaches_its_pods() {
     let with_priority = |pod: &&Value| pod["spec"]["priorityClassName"] == "inference-high";
     assert!(world.pods().iter().all(with_priority));
     assert_eq!(
-        world.get("PodGang", "wl-0")["spec"]["priorityClassName"],
+        world.get("PodGang", "wl-0-100001")["spec"]["priorityClassName"],
         "inference-high"
     );
 }

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use coppice_api::names::labels;
 use coppice_api::types::PodCliqueSet;
+use coppice_core::backends::{STAMP_ANNOTATIONS, STAMP_LABELS, Stamp};
 use coppice_core::command::{Command, Kind, Target};
 use coppice_core::context::SetContext;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::Settings;
-use coppice_core::snapshot::{PodFacts, ReplicaSnapshot};
+use coppice_core::snapshot::{Membership, PodFacts, ReplicaSnapshot};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -387,6 +388,12 @@ impl World {
             cliques: self.of_kind("PodClique").filter(mine).map(typed).collect(),
             groups: self.of_kind("PodCliqueScalingGroup").filter(mine).map(typed).collect(),
             gangs: self.of_kind("PodGang").filter(mine).map(typed).collect(),
+            map: self
+                .of_kind("PodGangMap")
+                .filter(mine)
+                .map(typed)
+                .map(|(_, map)| map)
+                .next(),
             services: self.of_kind("Service").filter(mine).map(typed).collect(),
             autoscalers: self
                 .of_kind("HorizontalPodAutoscaler")
@@ -435,6 +442,11 @@ fn gang_index(gang: &Value) -> Option<u32> {
     rest.split('-').next()?.parse().ok()
 }
 
+fn kept(all: &Value, keys: &[&str]) -> BTreeMap<String, String> {
+    let value = |key: &&str| Some(((*key).to_owned(), all[*key].as_str()?.to_owned()));
+    keys.iter().filter_map(value).collect()
+}
+
 fn pod_facts(pod: &Value) -> PodFacts {
     let text = |pointer: &str| {
         pod.pointer(pointer)
@@ -452,6 +464,15 @@ fn pod_facts(pod: &Value) -> PodFacts {
         owner_uid: text("/metadata/ownerReferences/0/uid"),
         clique: label(labels::POD_CLIQUE),
         index: label(labels::POD_INDEX).parse().ok(),
+        membership: Membership {
+            gang: label(labels::POD_GANG),
+            has_base_gang: pod["metadata"]["labels"][labels::BASE_POD_GANG].is_string(),
+            stamp: Stamp {
+                labels: kept(&pod["metadata"]["labels"], &STAMP_LABELS),
+                annotations: kept(&pod["metadata"]["annotations"], &STAMP_ANNOTATIONS),
+                scheduling_group: None,
+            },
+        },
         template_hash: label(labels::POD_TEMPLATE_HASH),
         created: text("/metadata/creationTimestamp").parse().expect("a time"),
         deleting: pod["metadata"]["deletionTimestamp"].is_string(),

@@ -68,6 +68,8 @@ pub struct PodView {
     pub generation: i64,
     /// All labels, ordered by key.
     pub labels: Labels,
+    /// The annotations that the projection was asked to keep, ordered by key.
+    pub annotations: Labels,
     /// The uid of the owner that is the controller.
     pub controller_uid: Option<Arc<str>>,
     /// The kind of that owner.
@@ -110,6 +112,13 @@ impl PodView {
         Some(&self.labels[found].1)
     }
 
+    /// The value of an annotation that was kept.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&Arc<str>> {
+        let mut all = self.annotations.iter();
+        all.find(|(annotation, _)| **annotation == *key).map(|(_, value)| value)
+    }
+
     /// Whether the condition `Ready` is true.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -128,6 +137,8 @@ impl PodView {
 pub struct PodProjection {
     /// Whether to keep what the containers request.
     pub requests: bool,
+    /// Keys of the annotations to keep.
+    pub annotations: &'static [&'static str],
 }
 
 impl Projection for PodProjection {
@@ -175,6 +186,7 @@ impl Projection for PodProjection {
         Ok(PodView {
             generation: metadata.generation,
             labels: metadata.labels.map(|wire| labels(&wire, names)).unwrap_or_default(),
+            annotations: self.annotations(metadata.annotations.as_ref(), names),
             controller_uid: controller.map(|owner| names.intern(&owner.uid)),
             controller_kind: controller.and_then(|owner| intern(&owner.kind)),
             created: metadata.creation_timestamp,
@@ -206,6 +218,15 @@ impl Projection for PodProjection {
             requests: self.requests.then(|| requests(&spec, names)),
             meta: meta.clone(),
         })
+    }
+}
+
+impl PodProjection {
+    fn annotations(&self, wire: Option<&BTreeMap<String, String>>, names: &Interner) -> Labels {
+        let kept = wire.into_iter().flatten();
+        kept.filter(|(key, _)| self.annotations.contains(&key.as_str()))
+            .map(|(key, value)| (names.intern(key), names.intern(value)))
+            .collect()
     }
 }
 
@@ -265,6 +286,7 @@ mod tests {
             "metadata": {
                 "name": "web-0", "namespace": "prod", "uid": "u-1", "resourceVersion": "42", "generation": 3,
                 "labels": {"b": "2", "a": "1"},
+                "annotations": {"kept": "yes", "large": "not kept"},
                 "ownerReferences": [{"uid": "other", "kind": "A"}, {"uid": "boss", "kind": "B", "controller": true}],
                 "deletionTimestamp": "2026-01-01T00:00:30Z",
                 "managedFields": [{"manager": "x", "fieldsV1": {"f:spec": {}}}],
@@ -289,7 +311,13 @@ mod tests {
                 }],
             },
         });
-        let view = view(&pod, PodProjection { requests: true });
+        let projection = PodProjection {
+            requests: true,
+            annotations: &["kept"],
+        };
+        let view = view(&pod, projection);
+        assert_eq!(view.annotation("kept").map(|value| &**value), Some("yes"));
+        assert_eq!(view.annotations.len(), 1);
         assert_eq!(view.label("a").map(|value| &**value), Some("1"));
         assert_eq!(view.label("c"), None);
         assert_eq!(view.controller_uid.as_deref(), Some("boss"));

@@ -22,6 +22,8 @@ pub(super) struct Metadata {
     #[serde(default)]
     pub(super) labels: Option<BTreeMap<String, String>>,
     #[serde(default)]
+    pub(super) annotations: Option<BTreeMap<String, String>>,
+    #[serde(default)]
     pub(super) owner_references: Option<Vec<OwnerReference>>,
     pub(super) creation_timestamp: Option<Timestamp>,
     pub(super) deletion_timestamp: Option<Timestamp>,

@@ -1,0 +1,28 @@
+//! The PodGangMap of a replica, written before anything that follows from it: a gang, a label or a gate that names an
+//! epoch is never there before the map says so. One writer, and one conditional write for each change of composition.
+
+use serde_json::json;
+
+use super::{Draft, Replica};
+use crate::command::{Command, Kind, merge_patch};
+use crate::objects;
+use crate::snapshot::target_of;
+
+pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
+    let (context, index) = (replica.context, replica.layout.index);
+    let stored = replica.snapshot.map.as_deref();
+    let wanted = replica.layout.map.to_spec(index, stored.map(|stored| &stored.spec));
+    let Some(stored) = stored else {
+        let map = objects::gang_map(&context.facts, index, &wanted);
+        draft.children.push(Command::Create(map));
+        return;
+    };
+    if stored.metadata.deletion_timestamp.is_some() || stored.spec == wanted {
+        return;
+    }
+    if let Some(patch) = merge_patch(&json!(stored.spec), &json!(wanted)) {
+        let target = target_of(Kind::PodGangMap, &stored.metadata);
+        let patch = json!({"spec": patch});
+        draft.children.push(Command::Merge { target, patch });
+    }
+}
