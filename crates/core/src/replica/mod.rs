@@ -296,6 +296,13 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let mut summary = summarise(&replica, &groups);
     summary.gangs = gangs.into();
     summary.missing_templates = claims.missing;
+    if gang_map::snapshot_is_behind(&replica) {
+        return ReplicaPlan {
+            deadline: draft.deadline,
+            summary,
+            ..ReplicaPlan::default()
+        };
+    }
     draft.finish(summary)
 }
 
