@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Draft, Replica};
 use crate::command::{Command, Kind, merge_patch};
-use crate::gang_map::MadeFrom;
+use crate::gang_map::{MadeFrom, entry_of_gang};
 use crate::objects;
 use crate::snapshot::target_of;
 
@@ -39,4 +39,14 @@ pub(crate) fn snapshot_is_behind(replica: &Replica<'_>) -> bool {
     let stored = replica.snapshot.map.as_deref();
     let view = || MadeFrom::of(replica.context.facts.set, replica.snapshot);
     stored.is_some_and(|stored| MadeFrom::read(stored).is_ahead_of(&view()))
+}
+
+/// Whether the map is stored as it should be, and no gang of another operator is left that knows no map.
+pub(crate) fn is_followed(replica: &Replica<'_>) -> bool {
+    let Some(stored) = replica.snapshot.map.as_deref() else {
+        return false;
+    };
+    let wanted = replica.layout.map.to_spec(replica.layout.index, Some(&stored.spec));
+    let mut gangs = replica.snapshot.gangs.values();
+    stored.spec == wanted && gangs.all(|gang| entry_of_gang(gang).is_some())
 }

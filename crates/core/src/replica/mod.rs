@@ -89,6 +89,8 @@ pub struct ReplicaSummary {
     pub unscheduled: bool,
     /// Whether something in it fell below its minimum.
     pub breached: bool,
+    /// Whether all its gangs follow from its stored PodGangMap.
+    pub mapped: bool,
     /// Whether objects of it are left.
     pub exists: bool,
     /// Standalone cliques, and how many of them are updated.
@@ -373,6 +375,7 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
         truthful: !replica.cliques.iter().any(CliqueState::overstated) && !groups.iter().any(|group| group.overstated),
         unscheduled: replica.cliques.iter().all(|clique| clique.scheduled() == 0),
         breached: standalone.iter().any(|clique| clique.breached()) || groups.iter().any(|group| group.breached),
+        mapped: gang_map::is_followed(replica),
         exists: true,
         cliques: (count(standalone.len()), count(updated_cliques)),
         groups: (count(groups.len()), count(updated_groups)),
