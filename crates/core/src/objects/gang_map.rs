@@ -2,23 +2,23 @@
 
 use coppice_api::names::label_sets::gang_map_labels;
 use coppice_api::types::PodGangMapSpec;
-use serde_json::{Value, json};
 
-use super::Owner;
 use crate::facts::SetFacts;
+use crate::kind::Kind;
+use crate::object::{Body, Metadata, NewObject, Owner};
 
 /// The PodGangMap of a replica.
-pub fn gang_map(facts: &SetFacts<'_>, index: u32, spec: &PodGangMapSpec) -> Value {
+pub fn gang_map(facts: &SetFacts<'_>, index: u32, spec: &PodGangMapSpec) -> NewObject {
     let replica = facts.replica(index);
-    json!({
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "PodGangMap",
-        "metadata": {
-            "name": replica.gang_map_name(),
-            "namespace": facts.namespace(),
-            "labels": gang_map_labels(replica),
-            "ownerReferences": Owner::set(facts.set).reference(),
+    NewObject {
+        kind: Kind::PodGangMap,
+        metadata: Metadata {
+            name: replica.gang_map_name(),
+            namespace: facts.namespace().to_owned(),
+            labels: gang_map_labels(replica),
+            ..Metadata::default()
         },
-        "spec": spec,
-    })
+        owner: Some(Owner::set(facts.set)),
+        body: Body::spec(spec),
+    }
 }
