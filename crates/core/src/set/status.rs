@@ -31,6 +31,10 @@ const TOPOLOGY: &str = "TopologyLevelsUnavailable";
 /// The condition of a set whose scheduler does not give what the set asks for; not there when it does.
 const NOT_GUARANTEED: &str = "GangsNotGuaranteed";
 
+/// The condition by which an operator of Grove alpha.12 or later stops itself while it gives gangs their epochs. Ours needs
+/// no such gate; one that was left is removed when there is nothing left to migrate.
+const MIGRATING: &str = "PodGangMigrationInProgress";
+
 pub(crate) fn count(
     context: &SetContext<'_>,
     snapshot: &SetSnapshot,
@@ -171,6 +175,9 @@ pub(crate) fn count(
     say("Degraded", degraded, reason, message);
     topology(context, now, status);
     guarantees(context, now, status);
+    if wanted.len() == replicas as usize && wanted.iter().all(|replica| replica.mapped) {
+        conditions::remove(&mut status.conditions, MIGRATING);
+    }
 }
 
 /// Whether the scheduler of the set places gangs as wholes. What admission warned of stays readable.
