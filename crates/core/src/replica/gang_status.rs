@@ -7,9 +7,9 @@ use super::pod_groups::{self, PodGroupReports};
 use super::pods::PodNames;
 use super::{Draft, Replica};
 use crate::command::{Command, Kind, Urgency, status_patch};
-use crate::conditions::{self, Verdict};
+use crate::conditions::{self, ConditionType, Verdict};
 use crate::layout::GangLayout;
-use crate::reasons;
+use crate::reasons::Reason;
 use crate::snapshot::target_of;
 
 /// Returns how far each gang is.
@@ -38,7 +38,7 @@ pub(crate) fn plan(
             (None, None) => PodGangPhase::Running,
         };
         phases.push((gang.name.clone(), status.phase.clone()));
-        let mut say = |kind, holds: bool, yes: &'static str, no: &'static str, message: String| {
+        let mut say = |kind, holds: bool, yes: Reason, no: Reason, message: String| {
             let verdict = Verdict {
                 kind,
                 status: Some(holds),
@@ -48,17 +48,17 @@ pub(crate) fn plan(
             conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
         };
         // A gang stays initialized: that a pod of it is replaced later is not news to its scheduler.
-        if created || !conditions::is_true(&before.conditions, "Initialized") {
+        if created || !conditions::is_true(&before.conditions, ConditionType::Initialized) {
             let message = if created {
                 "all pods exist"
             } else {
                 "pods are being created"
             };
             say(
-                "Initialized",
+                ConditionType::Initialized,
                 created,
-                reasons::PODS_CREATED,
-                reasons::PODS_PENDING,
+                Reason::PodGangPodsCreated,
+                Reason::PodGangPodsCreationPending,
                 message.to_owned(),
             );
         }
@@ -70,17 +70,17 @@ pub(crate) fn plan(
             None => missing,
         });
         say(
-            "Scheduled",
+            ConditionType::Scheduled,
             scheduled.is_none(),
-            reasons::GANG_SCHEDULED,
-            reasons::GANG_NOT_SCHEDULED,
+            Reason::GangScheduled,
+            Reason::GangNotScheduled,
             whole(&scheduled, "every clique has its minimum on nodes"),
         );
         say(
-            "Ready",
+            ConditionType::Ready,
             ready.is_none(),
-            reasons::GANG_READY,
-            reasons::GANG_NOT_READY,
+            Reason::GangReady,
+            Reason::GangNotReady,
             whole(&ready, "every clique has its minimum ready"),
         );
         pod_groups::report_limits(report, &mut status.conditions, stored.metadata.generation, replica.now);
