@@ -104,7 +104,7 @@ pub(crate) fn pack_rules() -> Value {
 }
 
 /// New sets must not use the old name of `pack.required`; existing ones may keep it.
-pub(super) fn pack_domain_rules() -> Value {
+pub(crate) fn pack_domain_rules() -> Value {
     let rule = |field_path: &str, rule: &str| {
         json!({
             "rule": format!("oldSelf.hasValue() || {rule}"),

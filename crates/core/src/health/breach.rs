@@ -30,7 +30,8 @@ pub(crate) fn of_clique(state: &CliqueState<'_>, updating: bool, settings: &Sett
                 Reason::InsufficientReadyPods,
                 Reason::ScheduledReplicasBelowMinAvailable,
             ]
-            .contains(&condition.reason.as_str())
+            .iter()
+            .any(|reason| condition.reason == *reason)
         });
     // What was enough then is not enough now: it is the minimum that moved.
     let grows = stored.zip(before).is_some_and(|(status, condition)| {

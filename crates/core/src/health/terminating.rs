@@ -50,7 +50,7 @@ impl Times {
     fn told(condition: &Condition) -> Self {
         [Self::Often, Self::Twice]
             .into_iter()
-            .find(|times| times.reason() == condition.reason)
+            .find(|times| condition.reason == times.reason())
             .unwrap_or(Self::Once)
     }
 
