@@ -85,6 +85,24 @@ pub struct AutoScalingConfig {
     pub unknown: UnknownFields,
 }
 
+/// The budget and the deadline of an update, for one standalone clique or scaling group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RollingUpdate {
+    /// How many ready pods (of a clique) or copies (of a scaling group) may be missing while others are replaced; 1 when
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<i32>,
+    /// How long an update may make no progress before it is reported as stuck, such as `10m`. Only reported: nothing is
+    /// paused or rolled back. Never reported when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_deadline: Option<String>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: UnknownFields,
+}
+
 /// A resource claim template written inline in the set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

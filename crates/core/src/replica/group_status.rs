@@ -166,6 +166,7 @@ fn progress(replica: &Replica<'_>, counts: &GroupCounts, updating: bool, status:
         .is_some_and(|progress| progress.pod_clique_set_generation_hash == generation);
     if updating && !begun {
         status.update_progress = Some(PodCliqueScalingGroupUpdateProgress {
+            last_progressed_at: None,
             update_started_at: now.clone(),
             update_ended_at: None,
             pod_clique_set_generation_hash: generation,

@@ -81,6 +81,8 @@ pub struct ReplicaSummary {
     pub unscheduled: bool,
     /// Whether something in it fell below its minimum.
     pub breached: bool,
+    /// Whether all its gangs follow from its stored PodGangMap.
+    pub mapped: bool,
     /// Whether objects of it are left.
     pub exists: bool,
     /// Standalone cliques, and how many of them are updated.
@@ -124,6 +126,13 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let mut summary = summarise(&replica, &groups);
     summary.gangs = gangs.into();
     summary.missing_templates = claims.missing;
+    if gang_map::snapshot_is_behind(&replica) {
+        return ReplicaPlan {
+            deadline: draft.deadline,
+            summary,
+            ..ReplicaPlan::default()
+        };
+    }
     ReplicaPlan::new(draft, summary)
 }
 
@@ -141,6 +150,7 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
         truthful: !replica.cliques.iter().any(CliqueState::overstated) && !groups.iter().any(|group| group.overstated),
         unscheduled: replica.cliques.iter().all(|clique| clique.scheduled() == 0),
         breached: standalone.iter().any(|clique| clique.breached()) || groups.iter().any(|group| group.breached),
+        mapped: gang_map::is_followed(replica),
         exists: true,
         cliques: (count(standalone.len()), count(updated_cliques)),
         groups: (count(groups.len()), count(updated_groups)),

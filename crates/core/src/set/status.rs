@@ -163,6 +163,9 @@ pub(crate) fn count(
     say(ConditionType::Degraded, degraded, reason, message);
     topology(context, now, status);
     guarantees(context, now, status);
+    if wanted.len() == replicas as usize && wanted.iter().all(|replica| replica.mapped) {
+        conditions::remove(&mut status.conditions, ConditionType::PodGangMigrationInProgress);
+    }
 }
 
 /// Whether the scheduler of the set places gangs as wholes. What admission warned of stays readable.
