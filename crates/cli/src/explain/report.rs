@@ -168,6 +168,7 @@ fn gang(snapshot: &Snapshot, model: &mut Model, id: &GangId, changes: &[String])
             "its pods are placed by {name}, which may decide otherwise; this is what the scheduler of Coppice would say"
         ));
     }
+    report.notes.extend(waits(snapshot, id));
     if report.waiting > 0 {
         ask_engine(model, id, changes, &levels, &mut report)?;
     }
@@ -257,6 +258,13 @@ fn levels(snapshot: &Snapshot, id: &GangId) -> Vec<String> {
     let levels = topology.and_then(|topology| topology["spec"]["levels"].as_array());
     let keys = levels.into_iter().flatten().filter_map(|level| level["key"].as_str());
     keys.map(str::to_owned).collect()
+}
+
+/// What the operator says that a gang waits for, and until when.
+fn waits(snapshot: &Snapshot, id: &GangId) -> Option<String> {
+    let GangId::Gang(key) = id else { return None };
+    let gang: PodGang = serde_json::from_value(find(&snapshot.objects.gangs, key)?.clone()).ok()?;
+    gang_waits(&gang)
 }
 
 fn find<'a>(list: &'a [Value], key: &ObjectKey) -> Option<&'a Value> {
