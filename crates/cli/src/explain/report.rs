@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use coppice_api::names::labels;
+use coppice_api::types::PodGang;
 use coppice_placement::explain::{Change, Explanation, Verdict, explain as ask};
 use coppice_placement::{Options, ReasonCode, plan};
 use coppice_runtime::cache::ObjectKey;
@@ -15,6 +16,7 @@ use super::model::{Kind, Target};
 use super::objects::Snapshot;
 use super::what_if;
 use crate::view::API_VERSION;
+use crate::view::build::gang_waits;
 
 /// The scheduler whose answers these are.
 const OURS: &str = "coppice";
