@@ -2,7 +2,7 @@
 //!
 //! Deciders add to it and never read it; what it holds is turned into the stages of a plan once, at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -17,8 +17,27 @@ pub struct Wait {
     pub about: String,
     /// A reason of the documented list.
     pub reason: Reason,
-    /// What it waits for.
+    /// What it waits for, and until when; absolute times only, so that time passing changes nothing.
     pub message: String,
+    /// When something happens even if nothing changes.
+    pub until: Option<Timestamp>,
+}
+
+impl Wait {
+    /// Whether it ends only when something changes that starting up or updating does not bring about by itself.
+    pub fn is_stall(&self) -> bool {
+        !matches!(self.reason, Reason::WaitingForBaseGang | Reason::WaitingForUpdateTurn)
+    }
+
+    /// What counts first: a stall before a wait of normal operation, and among those the one that ends first.
+    fn rank(&self) -> impl Ord + use<> {
+        (!self.is_stall(), self.until.unwrap_or(Timestamp::MAX))
+    }
+
+    /// The wait that counts first.
+    pub fn foremost<'a>(waits: impl Iterator<Item = &'a Self>) -> Option<&'a Self> {
+        waits.min_by_key(|wait| wait.rank())
+    }
 }
 
 /// Commands while they are collected, in the order of the stages.
@@ -91,13 +110,37 @@ impl Draft {
         self.deadline = Some(self.deadline.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Notes a wait.
+    /// Records a wait of a clique.
     pub(crate) fn wait(&mut self, about: &str, reason: Reason, message: String) {
         self.waits.push(Wait {
             about: about.to_owned(),
             reason,
             message,
+            until: None,
         });
+    }
+
+    /// Records a wait of a clique that ends at a time, and asks for another plan then.
+    pub(crate) fn wait_until(&mut self, about: &str, reason: Reason, message: String, until: Timestamp) {
+        self.wake_at(until);
+        self.waits.push(Wait {
+            about: about.to_owned(),
+            reason,
+            message,
+            until: Some(until),
+        });
+    }
+
+    /// The wait of each clique that counts first, by name of the clique.
+    pub(crate) fn foremost_waits(&self) -> BTreeMap<String, Wait> {
+        let mut by_clique: BTreeMap<&str, Vec<&Wait>> = BTreeMap::new();
+        for wait in &self.waits {
+            by_clique.entry(&wait.about).or_default().push(wait);
+        }
+        by_clique
+            .into_iter()
+            .filter_map(|(name, waits)| Some((name.to_owned(), Wait::foremost(waits.into_iter())?.clone())))
+            .collect()
     }
 
     /// Patches a child; a patch of the same object in this plan takes it along, because it moves the version on.

@@ -71,6 +71,7 @@ reasons! {
     GangNotReady: "Some clique of the gang does not have its minimum ready.";
     WaitingForBaseGang: "The pods stay gated until the base gang of the replica is scheduled.";
     WaitingForOldPods: "New pods are created when the old ones of the same gang are gone.";
+    WaitingForTerminationDelay: "A clique has fewer pods than minAvailable. All pods of its replica, or of its copy of a scaling group, are replaced at the time that the message names unless enough are ready before.";
     WaitingForUpdateTurn: "Another replica of the set is being updated first.";
     AllReplicasAvailable: "Every replica of the set is available.";
     ReplicasUnavailable: "Some replica of the set is not available.";

@@ -48,6 +48,7 @@ types! {
     PodCliqueScheduled of PodClique: "At least minAvailable pods have a node.";
     MinAvailableBreached of PodClique | PodCliqueScalingGroup: "It had its minimum, or a part of it, and has fallen below; after terminationDelay its gang is replaced. Unknown during an update.";
     GangTerminationInProgress of PodClique | PodCliqueScalingGroup: "All pods of the gang are being replaced; no new pod is created before the old ones are gone.";
+    Waiting of PodClique | PodGang: "Something keeps it from going on; the message says what, and until when if that is known. Absent when nothing does.";
     Initialized of PodGang: "All pods of the gang exist. Stays True once it was.";
     Scheduled of PodGang: "Every clique of the gang has its minimum on nodes.";
     SchedulerBackendLimited of PodGang: "The scheduler of the gang cannot express everything that the gang asks for. Absent when it can.";

@@ -115,6 +115,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Terminating {
             .unwrap_or(Timestamp::MAX);
         if due > replica.now {
             draft.wake_at(due);
+            await_delay(replica, unit, &affected, (since, due), draft);
             continue;
         }
         draft.statuses.push(told(replica, unit));
@@ -136,6 +137,32 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Terminating {
         draft.wait(&clique.name, Reason::WaitingForOldPods, message);
     }
     terminating
+}
+
+/// Says on the cliques that have too few pods when everything around them is replaced.
+fn await_delay(
+    replica: &Replica<'_>,
+    unit: Unit,
+    affected: &[usize],
+    (since, due): (Timestamp, Timestamp),
+    draft: &mut Draft,
+) {
+    let what = match unit {
+        Unit::Replica => format!("replica {}", replica.snapshot.index),
+        Unit::Copy { group, copy } => format!("copy {copy} of {}", replica.layout.groups[group].name),
+    };
+    let shown = conditions::whole_seconds(due);
+    for &index in affected {
+        let state = &replica.cliques[index];
+        if breach::of_clique(state, false, replica.context.settings).status == Some(true) {
+            let message = format!(
+                "fewer than {} pods since {since}; all pods of {what} are replaced at {shown} unless enough are ready before",
+                state.min_available
+            );
+            let name = &replica.layout.cliques[index].name;
+            draft.wait_until(name, Reason::WaitingForTerminationDelay, message, due);
+        }
+    }
 }
 
 /// Cliques that carry the mark. While any marked clique has pods, all of them wait.

@@ -2,9 +2,9 @@
 
 use coppice_api::names::selectors::clique_selector;
 use coppice_api::types::{PodClique, PodCliqueStatus, PodCliqueUpdateProgress, PodsSelectedToUpdate};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::{CliqueState, Draft, Replica};
+use super::{CliqueState, Draft, Replica, Wait};
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, ConditionType, Verdict, whole_seconds};
 use crate::health::breach::{self, marked};
@@ -21,6 +21,7 @@ pub(crate) fn plan(
     terminating: &Terminating,
     draft: &mut Draft,
 ) {
+    let waits = draft.foremost_waits();
     for (index, state) in replica.cliques.iter().enumerate() {
         let Some(stored) = state.stored.filter(|_| state.alive()) else {
             continue;
@@ -36,6 +37,8 @@ pub(crate) fn plan(
         let updating = rolling.cliques.contains(&index);
         judge(replica, stored, state, updating, &mut status);
         mark(replica, stored, terminating, index, &mut status);
+        let wait = waits.get(&replica.layout.cliques[index].name);
+        report_wait(wait, &mut status.conditions, stored.metadata.generation, replica.now);
         let lost = !updating && lost_all(&before, &status, state);
         events(stored, &before, &status, lost, draft);
         let urgency = urgency(&before, &status, lost, state);
@@ -182,6 +185,26 @@ fn mark(
     }
 }
 
+/// Puts what an object waits for among its conditions.
+pub(super) fn report_wait(
+    wait: Option<&Wait>,
+    all: &mut Vec<Condition>,
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) {
+    let Some(wait) = wait else {
+        conditions::remove(all, ConditionType::Waiting);
+        return;
+    };
+    let verdict = Verdict {
+        kind: ConditionType::Waiting,
+        status: Some(true),
+        reason: wait.reason,
+        message: wait.message.clone(),
+    };
+    conditions::set(all, verdict, generation, now);
+}
+
 /// Whether the last pod with a node is gone, other than by our own hand.
 fn lost_all(before: &PodCliqueStatus, after: &PodCliqueStatus, state: &CliqueState<'_>) -> bool {
     let gone = before.scheduled_replicas > 0 && after.scheduled_replicas == 0;
@@ -203,6 +226,21 @@ fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus,
             Reason::AllScheduledReplicasLost,
             "the last scheduled pod of the clique is gone".to_owned(),
         );
+    }
+    let stalls = |status: &PodCliqueStatus| {
+        let found = conditions::find(&status.conditions, ConditionType::Waiting)?;
+        let reasons = [
+            Reason::WaitingForTerminationDelay,
+            Reason::WaitingForResourceClaim,
+            Reason::WaitingForResourceClaimTemplate,
+        ];
+        let reason = reasons.into_iter().find(|reason| found.reason == *reason)?;
+        Some((reason, found.message.clone()))
+    };
+    if let Some((reason, message)) =
+        stalls(after).filter(|after| stalls(before).is_none_or(|before| before.0 != after.0))
+    {
+        event(reason, message);
     }
     if !marked(before) && marked(after) {
         event(

@@ -3,9 +3,10 @@
 
 use coppice_api::types::PodGangPhase;
 
+use super::clique_status::report_wait;
 use super::pod_groups::{self, PodGroupReports};
 use super::pods::PodNames;
-use super::{Draft, Replica};
+use super::{Draft, Replica, Wait};
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, ConditionType, Verdict};
 use crate::layout::GangLayout;
@@ -20,6 +21,7 @@ pub(crate) fn plan(
     draft: &mut Draft,
 ) -> Vec<(String, PodGangPhase)> {
     let mut phases = Vec::new();
+    let waits = draft.foremost_waits();
     for gang in replica.layout.live_gangs() {
         let Some(stored) = replica.snapshot.gangs.get(&gang.name) else {
             continue;
@@ -83,6 +85,16 @@ pub(crate) fn plan(
             Reason::GangNotReady,
             whole(&ready, "every clique has its minimum ready"),
         );
+        let of_gang = gang
+            .cliques
+            .iter()
+            .filter_map(|&clique| waits.get(&replica.layout.cliques[clique].name));
+        let wait = Wait::foremost(of_gang).map(|wait| Wait {
+            message: format!("{}: {}", wait.about, wait.message),
+            ..wait.clone()
+        });
+        let generation = stored.metadata.generation;
+        report_wait(wait.as_ref(), &mut status.conditions, generation, replica.now);
         pod_groups::report_limits(report, &mut status.conditions, stored.metadata.generation, replica.now);
         let urgency = if status.phase == PodGangPhase::Running {
             Urgency::Now

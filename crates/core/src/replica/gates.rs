@@ -27,10 +27,9 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
 fn unscheduled(replica: &Replica<'_>, gang: &GangLayout) -> Option<String> {
     gang.cliques.iter().find_map(|&index| {
         let (clique, state) = (&replica.layout.cliques[index], &replica.cliques[index]);
-        let scheduled = state.scheduled();
-        (scheduled < clique.min_available).then(|| {
+        (state.scheduled() < clique.min_available).then(|| {
             format!(
-                "gang {} is not scheduled: {} has {scheduled} of {} pods on nodes",
+                "its pods stay gated until gang {} is scheduled: {} needs {} pods on nodes",
                 gang.name, clique.name, clique.min_available
             )
         })

@@ -42,17 +42,14 @@ pub struct ReplicaPlan {
     pub stages: Vec<Vec<Command>>,
     /// When to plan again even if nothing happens.
     pub deadline: Option<Timestamp>,
-    /// What the replica is waiting for.
-    pub waits: Vec<Wait>,
     /// What the set needs to know of it.
     pub summary: ReplicaSummary,
 }
 
 impl ReplicaPlan {
-    fn new(mut draft: Draft, summary: ReplicaSummary) -> Self {
+    fn new(draft: Draft, summary: ReplicaSummary) -> Self {
         Self {
             deadline: draft.deadline,
-            waits: std::mem::take(&mut draft.waits),
             stages: draft.into_stages(),
             summary,
         }
@@ -93,6 +90,8 @@ pub struct ReplicaSummary {
     pub errors: Vec<LastError>,
     /// ResourceClaimTemplates that it needs and that do not exist, as `namespace/name`.
     pub missing_templates: BTreeSet<String>,
+    /// What keeps it from going on, and does not end by itself.
+    pub stall: Option<Wait>,
     /// Its gangs, and how far each is. Shared, because the set's planner reads the summaries of all replicas each time.
     pub gangs: Arc<[(String, PodGangPhase)]>,
 }
@@ -126,6 +125,8 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let mut summary = summarise(&replica, &groups);
     summary.gangs = gangs.into();
     summary.missing_templates = claims.missing;
+    let stalls = draft.waits.iter().filter(|wait| wait.is_stall());
+    summary.stall = Wait::foremost(stalls).cloned();
     if gang_map::snapshot_is_behind(&replica) {
         return ReplicaPlan {
             deadline: draft.deadline,
@@ -159,6 +160,7 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
             .chain(report::last_errors(replica.snapshot.failures.iter(), &[]))
             .collect(),
         missing_templates: BTreeSet::new(),
+        stall: None,
         gangs: Arc::default(),
     }
 }

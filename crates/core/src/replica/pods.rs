@@ -87,10 +87,7 @@ fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Dra
     if state.orphans.is_empty() {
         return false;
     }
-    let message = format!(
-        "{} pods of an earlier PodClique of this name are still there",
-        state.orphans.len()
-    );
+    let message = "pods of an earlier PodClique of this name are not gone yet; new ones follow them".to_owned();
     draft.wait(&clique.name, Reason::WaitingForOldPods, message);
     true
 }

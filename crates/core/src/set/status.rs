@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::SetSnapshot;
 use crate::conditions::{self, ConditionType, Verdict, whole_seconds};
 use crate::context::SetContext;
+use crate::draft::Wait;
 use crate::packing::{referenced_domains, topology_name};
 use crate::reasons::Reason;
 use crate::replica::ReplicaSummary;
@@ -120,7 +121,8 @@ pub(crate) fn count(
             now,
         );
     };
-    let message = format!("{available} of {replicas} replicas are available");
+    let stall = stall(snapshot, replicas).filter(|_| !all).unwrap_or_default();
+    let message = format!("{available} of {replicas} replicas are available{stall}");
     say(
         ConditionType::Ready,
         all && !updating,
@@ -138,7 +140,7 @@ pub(crate) fn count(
     } else {
         (
             Reason::ReplicasUnavailable,
-            "waiting for replicas to become available".to_owned(),
+            format!("waiting for replicas to become available{stall}"),
         )
     };
     say(ConditionType::Progressing, updating || !all, reason, message);
@@ -154,6 +156,7 @@ pub(crate) fn count(
                 "{} replicas have fallen below their minimum, the first is {first}",
                 breached.len()
             );
+            message.push_str(&stall);
             if let Some(refused) = refused {
                 message.push_str(&format!("; besides: {refused}"));
             }
@@ -166,6 +169,17 @@ pub(crate) fn count(
     if wanted.len() == replicas as usize && wanted.iter().all(|replica| replica.mapped) {
         conditions::remove(&mut status.conditions, ConditionType::PodGangMigrationInProgress);
     }
+}
+
+/// What keeps a replica of the set from going on, in words that follow a sentence: the one that ends first.
+fn stall(snapshot: &SetSnapshot, replicas: u32) -> Option<String> {
+    let stalled = snapshot
+        .replicas
+        .range(..replicas)
+        .filter_map(|(index, replica)| Some((index, replica.stall.as_ref()?)));
+    let foremost = Wait::foremost(stalled.clone().map(|(_, wait)| wait))?;
+    let (index, wait) = stalled.into_iter().find(|(_, wait)| *wait == foremost)?;
+    Some(format!("; replica {index}, {}: {}", wait.about, wait.message))
 }
 
 /// Whether the scheduler of the set places gangs as wholes. What admission warned of stays readable.
