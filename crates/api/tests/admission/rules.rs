@@ -162,7 +162,7 @@ const RULES: &[(&str, &str)] = &[
     // Scaling groups
     (
         "group name, unique",
-        "group-name-empty group-name-with-dot group-names-duplicate",
+        "group-name-empty group-name-with-dot group-names-duplicate group-name-like-a-gang",
     ),
     (
         "cliqueNames there and known",
