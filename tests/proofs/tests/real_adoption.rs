@@ -125,7 +125,10 @@ async fn every_state_is_taken_over_and_no_pod_is_deleted() {
             // The next change is carried out, and what runs stays.
             let size = serde_json::json!({"spec": {"replicas": copies + 1}});
             story::patch(&client, "PodCliqueScalingGroup", "web-0-pair", size).await;
-            until(&client, "a further copy", || pods_that_do_not_run(&client, expected + 3)).await;
+            until(&client, "a further copy", || {
+                pods_that_do_not_run(&client, expected + 3)
+            })
+            .await;
             assert!(pods(&client).await.is_superset(&before), "{scene:?}");
             story::delete(&client, "PodCliqueSet", "web").await;
             until(&client, "everything goes", || async {
