@@ -30,6 +30,9 @@ reasons! {
     WAITING_FOR_READINESS = "WaitingForReadiness": "Pods of the clique are starting; its minimum was not ready before.";
     ALL_LOST = "AllScheduledReplicasLost": "The last scheduled pod of the clique is gone. By default its gang is not replaced for that; `gangTermination.whenAllLost: Terminate` in the operator's configuration changes it.";
     UPDATE_IN_PROGRESS = "UpdateInProgress": "The clique or group is being updated; too few pods are expected now.";
+    NO_ACTIVE_UPDATE = "NoActiveUpdate": "No update is in progress.";
+    UPDATE_PROGRESSING = "Progressing": "An update is in progress.";
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded": "An update is in progress, and nothing was updated for longer than progressDeadline. Nothing is paused or rolled back; look at the pods that are not ready.";
     SUFFICIENT_COPIES = "SufficientAvailablePodCliqueScalingGroupReplicas": "At least minAvailable copies of the group are healthy.";
     INSUFFICIENT_COPIES = "InsufficientAvailablePodCliqueScalingGroupReplicas": "The group had its minimum of copies and has fallen below it.";
     GROWING = "GrowingToMinAvailable": "The clique was scaled up past its minimum and has never had the new minimum ready: no breach, whatever the new pods wait for.";

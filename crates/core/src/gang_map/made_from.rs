@@ -82,10 +82,7 @@ mod tests {
         let stored = view(&[("set", 2)]);
         let mut map = PodGangMap::new("web-0", coppice_api::types::PodGangMapSpec::default());
         let mut write = |text: String| {
-            map.metadata.annotations = Some(BTreeMap::from([(
-                annotations::MADE_FROM_GENERATIONS.to_owned(),
-                text,
-            )]));
+            map.metadata.annotations = Some(BTreeMap::from([(annotations::MADE_FROM_GENERATIONS.to_owned(), text)]));
             MadeFrom::read(&map)
         };
         assert_eq!(write(stored.to_text()), stored);

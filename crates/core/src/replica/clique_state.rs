@@ -123,13 +123,18 @@ impl<'a> CliqueState<'a> {
         self.count(|pod| self.has_template(pod))
     }
 
-    /// Pods with the set's template: what "updated" means to readers of a status.
-    pub fn with_current_template(&self) -> u32 {
+    /// Whether a pod has the set's template: what "updated" means to readers of a status.
+    pub fn is_updated(&self, pod: &PodFacts) -> bool {
         if self.current {
-            self.with_template()
+            self.has_template(pod)
         } else {
-            self.count(|pod| self.wanted.matches_label(&pod.template_hash))
+            self.wanted.matches_label(&pod.template_hash)
         }
+    }
+
+    /// Pods with the set's template.
+    pub fn with_current_template(&self) -> u32 {
+        self.count(|pod| self.is_updated(pod))
     }
 
     /// Whether the stored status could be read as "updated" by more pods than are. One that speaks of an older
@@ -144,6 +149,15 @@ impl<'a> CliqueState<'a> {
     /// Counts active pods.
     pub fn count(&self, wanted: impl Fn(&PodFacts) -> bool) -> u32 {
         u32::try_from(self.active.iter().filter(|pod| wanted(pod)).count()).unwrap_or(u32::MAX)
+    }
+
+    /// The pods that an update waits for: those it should have, or those it has where it gets no more.
+    pub fn desired(&self) -> u32 {
+        if self.held {
+            self.count(|_| true).min(self.replicas)
+        } else {
+            self.replicas
+        }
     }
 
     /// Whether its minimum is ready.

@@ -83,6 +83,8 @@ pub(crate) fn plan(
             reasons::GANG_NOT_READY,
             whole(&ready, "every clique has its minimum ready"),
         );
+        conditions::latch(&mut status.last_scheduled, &status.conditions, "Scheduled");
+        conditions::latch(&mut status.last_ready, &status.conditions, "Ready");
         pod_groups::report_limits(report, &mut status.conditions, stored.metadata.generation, replica.now);
         let urgency = if status.phase == PodGangPhase::Running {
             Urgency::Now

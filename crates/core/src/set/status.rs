@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use coppice_api::admission::not_guaranteed;
+use coppice_api::names::conditions as names;
 use coppice_api::names::selectors::set_selector;
 use coppice_api::spread::Spread;
 use coppice_api::types::{
@@ -19,6 +20,7 @@ use crate::objects;
 use crate::reasons;
 use crate::replica::ReplicaSummary;
 use crate::report;
+use crate::update::in_progress;
 
 /// The code of an error about a missing ResourceClaimTemplate.
 pub(crate) const TEMPLATE_ERROR: &str = "ERR_GET_RESOURCECLAIMTEMPLATE";
@@ -33,7 +35,7 @@ const NOT_GUARANTEED: &str = "GangsNotGuaranteed";
 
 /// The condition by which an operator of Grove alpha.12 or later stops itself while it gives gangs their epochs. Ours needs
 /// no such gate; one that was left is removed when there is nothing left to migrate.
-const MIGRATING: &str = "PodGangMigrationInProgress";
+const MIGRATING: &str = names::POD_GANG_MIGRATION_IN_PROGRESS;
 
 pub(crate) fn count(
     context: &SetContext<'_>,
@@ -173,6 +175,10 @@ pub(crate) fn count(
         }
     };
     say("Degraded", degraded, reason, message);
+    let stuck = wanted.iter().map(|replica| replica.stuck).sum();
+    let updated = wanted.iter().filter(|replica| replica.updated).count();
+    let verdict = in_progress::of_set(updating, updated, replicas, stuck);
+    conditions::set(&mut status.conditions, verdict, generation, now);
     topology(context, now, status);
     guarantees(context, now, status);
     if wanted.len() == replicas as usize && wanted.iter().all(|replica| replica.mapped) {
