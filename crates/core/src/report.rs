@@ -72,8 +72,8 @@ impl Subject {
         };
         match command {
             Command::Create(object) => Some(Self {
-                kind: Kind::of_object(object)?,
-                name: object["metadata"]["name"].as_str()?.to_owned(),
+                kind: object.kind,
+                name: object.metadata.name.clone(),
                 verb: Verb::Create,
             }),
             Command::Merge { target, .. } => of_target(target, Verb::Update),
@@ -86,24 +86,7 @@ impl Subject {
 
     /// The code under which a status records that it was refused.
     pub fn code(&self) -> String {
-        let object = match self.kind {
-            Kind::PodCliqueSet => "PODCLIQUESET",
-            Kind::PodCliqueScalingGroup => "PODCLIQUESCALINGGROUP",
-            Kind::PodClique => "PODCLIQUE",
-            Kind::PodGang => "PODGANG",
-            Kind::PodGangMap => "PODGANGMAP",
-            Kind::Pod => "POD",
-            Kind::Service => "PODCLIQUESET_SERVICE",
-            Kind::HorizontalPodAutoscaler => "HPA",
-            Kind::Role => "ROLE",
-            Kind::RoleBinding => "ROLEBINDING",
-            Kind::ControllerRevision => "CONTROLLERREVISION",
-            Kind::ResourceClaim => "RESOURCE_CLAIM",
-            Kind::ComputeDomain => "COMPUTEDOMAIN",
-            Kind::ClusterTopologyBinding => "CLUSTERTOPOLOGYBINDING",
-            Kind::KaiTopology => "TOPOLOGY",
-            Kind::KaiPodGroup | Kind::VolcanoPodGroup | Kind::NativePodGroup => "PODGROUP",
-        };
+        let object = self.kind.code();
         match self.verb {
             Verb::Create => format!("ERR_CREATE_{object}"),
             Verb::Update => format!("ERR_UPDATE_{object}"),
@@ -192,18 +175,13 @@ pub fn owner(command: &Command, set: &PodCliqueSet, replica: Option<&ReplicaSnap
     let whole_set = || target_of(Kind::PodCliqueSet, &set.metadata);
     let (kind, name) = match command {
         Command::Create(object) => {
-            let reference = &object["metadata"]["ownerReferences"][0];
-            let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
-            let Some(kind) = Kind::of_object(reference) else {
-                return whole_set();
-            };
-            return Target {
-                kind,
-                namespace: set.metadata.namespace.clone().unwrap_or_default(),
-                name: text("name"),
-                uid: text("uid"),
+            return object.owner.as_ref().map_or_else(whole_set, |owner| Target {
+                kind: owner.kind,
+                namespace: object.metadata.namespace.clone(),
+                name: owner.name.clone(),
+                uid: owner.uid.clone(),
                 resource_version: String::new(),
-            };
+            });
         }
         Command::Merge { target, .. }
         | Command::Status { target, .. }
@@ -235,24 +213,26 @@ pub fn owner(command: &Command, set: &PodCliqueSet, replica: Option<&ReplicaSnap
 /// and for what stands for it at its scheduler, so that a scheduler never sees a pod whose gang it does not know, and for the claims it names, so that it never takes an object
 /// of somebody else for its own.
 pub fn depends_on(command: &Command, refused: &Command) -> bool {
-    let Command::Create(pod) = command else { return false };
+    let Command::Create(object) = command else {
+        return false;
+    };
     let Some(subject) = Subject::of(refused) else {
         return false;
     };
     // Gangs and pods follow from the map.
     if subject.kind == Kind::PodGangMap && subject.verb != Verb::Delete {
-        return pod["kind"] == "Pod" || pod["kind"] == "PodGang";
+        return matches!(object.kind, Kind::Pod | Kind::PodGang);
     }
-    if pod["kind"] != "Pod" {
+    if object.kind != Kind::Pod {
         return false;
     }
     match (subject.kind, subject.verb) {
         (Kind::PodGang, Verb::Create | Verb::Update)
         | (Kind::KaiPodGroup | Kind::VolcanoPodGroup | Kind::NativePodGroup, Verb::Create) => {
-            pod["metadata"]["labels"][labels::POD_GANG].as_str() == Some(&subject.name)
+            object.label(labels::POD_GANG) == Some(&subject.name)
         }
         (Kind::ResourceClaim, Verb::Create) => {
-            let claims = pod["spec"]["resourceClaims"].as_array();
+            let claims = object.spec()["resourceClaims"].as_array();
             let mut names = claims
                 .into_iter()
                 .flatten()

@@ -4,8 +4,10 @@
 
 mod world;
 
+use coppice_api::types::PodClique;
 use coppice_core::command::{Command, Kind};
 use coppice_core::context::SetContext;
+use coppice_core::object::{Body, Metadata, NewObject, Owner};
 use coppice_core::replica::plan_replica;
 use coppice_core::report::{self, Failure, Subject};
 use coppice_core::set::{SetSnapshot, plan_set};
@@ -27,8 +29,16 @@ fn status_of<'a>(stages: &'a [Vec<Command>], name: &str) -> Option<&'a Value> {
 }
 
 fn pod(name: &str, clique: &Value) -> Command {
-    let owner = json!({"kind": "PodClique", "name": clique["metadata"]["name"], "uid": clique["metadata"]["uid"]});
-    Command::Create(json!({"kind": "Pod", "metadata": {"name": name, "ownerReferences": [owner]}}))
+    let clique: PodClique = serde_json::from_value(clique.clone()).unwrap();
+    Command::Create(NewObject {
+        kind: Kind::Pod,
+        metadata: Metadata {
+            name: name.to_owned(),
+            ..Metadata::default()
+        },
+        owner: Some(Owner::of(Kind::PodClique, &clique.metadata)),
+        body: Body::default(),
+    })
 }
 
 fn refused(world: &World, command: &Command, second: i64) -> Failure {

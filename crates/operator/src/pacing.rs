@@ -8,10 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use coppice_core::command::{Command, Urgency};
+use coppice_core::command::{Command, Kind, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use serde_json::Value;
 
 /// How long a status may wait for the next change.
 const LONGEST: SignedDuration = SignedDuration::from_millis(1000);
@@ -28,8 +27,16 @@ const CREATIONS: usize = 3;
 pub(crate) struct Pacing {
     /// Objects with a status that waits, by uid, and since when.
     waiting: Mutex<BTreeMap<String, Timestamp>>,
-    /// When objects were made, by kind, namespace and name.
-    created: Mutex<BTreeMap<[String; 3], Vec<Timestamp>>>,
+    /// When objects were made.
+    created: Mutex<BTreeMap<Created, Vec<Timestamp>>>,
+}
+
+/// An object that was made.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Created {
+    kind: Kind,
+    namespace: String,
+    name: String,
 }
 
 impl Pacing {
@@ -82,16 +89,12 @@ impl Pacing {
         for index in 0..stages.len() {
             stages[index].retain(|command| {
                 let Command::Create(object) = command else { return true };
-                let text = |pointer: &str| {
-                    object
-                        .pointer(pointer)
-                        .and_then(Value::as_str)
-                        .unwrap_or_default()
-                        .to_owned()
+                let key = Created {
+                    kind: object.kind,
+                    namespace: object.metadata.namespace.clone(),
+                    name: object.metadata.name.clone(),
                 };
-                let times = created
-                    .entry([text("/kind"), text("/metadata/namespace"), text("/metadata/name")])
-                    .or_default();
+                let times = created.entry(key).or_default();
                 if times.len() < CREATIONS {
                     times.push(now);
                     return true;
@@ -112,7 +115,8 @@ impl Pacing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coppice_core::command::{Kind, Target};
+    use coppice_core::command::Target;
+    use coppice_core::object::{Body, Metadata, NewObject};
     use serde_json::json;
 
     fn status(urgency: Urgency) -> Vec<Vec<Command>> {
@@ -170,8 +174,18 @@ mod tests {
         let pacing = Pacing::default();
         let start = Timestamp::from_second(100).expect("in range");
         let later = |milliseconds| start + SignedDuration::from_millis(milliseconds);
-        let create =
-            |name: &str| Command::Create(json!({"kind": "Role", "metadata": {"namespace": "n", "name": name}}));
+        let create = |name: &str| {
+            Command::Create(NewObject {
+                kind: Kind::Role,
+                metadata: Metadata {
+                    namespace: "n".to_owned(),
+                    name: name.to_owned(),
+                    ..Metadata::default()
+                },
+                owner: None,
+                body: Body::default(),
+            })
+        };
         let plan = || vec![vec![create("a"), create("b")], vec![create("c")]];
         for time in [0, 10, 20] {
             assert_eq!(pacing.release(vec![vec![create("a")]], later(time), false).1, None);

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use coppice_core::command::Command;
+use coppice_core::object::NewObject;
 use coppice_core::report::{self, Failure, Subject};
 use coppice_runtime::backoff::Backoff;
 use coppice_runtime::clock::later;
@@ -28,7 +29,7 @@ const WAITS: Backoff = Backoff {
 struct Entry {
     failure: Failure,
     /// What was tried, so that a changed plan is told from another attempt.
-    content: Value,
+    content: Content,
     attempts: u32,
     retry_at: Timestamp,
 }
@@ -41,14 +42,24 @@ pub(crate) struct Trouble {
 
 /// What of a command decides whether it is the same as the one that was refused. Versions do not: they move on with
 /// every write of others.
-fn content(command: &Command) -> Value {
+#[derive(Debug, PartialEq)]
+enum Content {
+    /// A new object.
+    Object(Box<NewObject>),
+    /// A patch of the object with this uid; none for another write of it.
+    Write(String, Option<Value>),
+    /// No write at all.
+    Nothing,
+}
+
+fn content(command: &Command) -> Content {
     match command {
-        Command::Create(object) => object.clone(),
+        Command::Create(object) => Content::Object(Box::new(object.clone())),
         Command::Merge { target, patch } | Command::Status { target, patch, .. } => {
-            serde_json::json!([target.uid, patch])
+            Content::Write(target.uid.clone(), Some(patch.clone()))
         }
-        Command::RemoveGate { target, .. } | Command::Delete { target } => target.uid.clone().into(),
-        Command::Event { .. } => Value::Null,
+        Command::RemoveGate { target, .. } | Command::Delete { target } => Content::Write(target.uid.clone(), None),
+        Command::Event { .. } => Content::Nothing,
     }
 }
 
@@ -149,10 +160,26 @@ impl Trouble {
 mod tests {
     use super::*;
     use coppice_core::command::{Kind, Target};
+    use coppice_core::object::{Body, Metadata};
     use serde_json::json;
 
+    fn object(kind: Kind, name: &str) -> NewObject {
+        NewObject {
+            kind,
+            metadata: Metadata {
+                name: name.to_owned(),
+                ..Metadata::default()
+            },
+            owner: None,
+            body: Body::default(),
+        }
+    }
+
     fn create(image: &str) -> Command {
-        Command::Create(json!({"kind": "Pod", "metadata": {"name": "a"}, "image": image}))
+        Command::Create(NewObject {
+            body: Body::from_fields([("image", json!(image))]),
+            ..object(Kind::Pod, "a")
+        })
     }
 
     fn failure(cause: &str, since: Timestamp) -> Failure {
@@ -175,7 +202,7 @@ mod tests {
         let trouble = Trouble::default();
         let key = Key::Replica(SetKey::new("n", "s"), 0);
         let at = |milliseconds: i64| Timestamp::from_millisecond(1_000_000 + milliseconds).expect("in range");
-        let other = || Command::Create(json!({"kind": "Pod", "metadata": {"name": "b"}}));
+        let other = || Command::Create(object(Kind::Pod, "b"));
 
         trouble.refused(&key, &create("x"), failure("quota", at(0)), at(0));
         let (stages, wake) = trouble.admit(&key, vec![vec![create("x"), other()]], at(100));
@@ -196,9 +223,12 @@ mod tests {
         trouble.done(&key, &create("y"));
         assert_eq!(trouble.known(&key), []);
 
-        let gang = || Command::Create(json!({"kind": "PodGang", "metadata": {"name": "g"}}));
+        let gang = || Command::Create(object(Kind::PodGang, "g"));
         let pod = |gang: &str| {
-            Command::Create(json!({"kind": "Pod", "metadata": {"name": "p", "labels": {"grove.io/podgang": gang}}}))
+            let mut pod = object(Kind::Pod, "p");
+            let label = ("grove.io/podgang".to_owned(), gang.to_owned());
+            pod.metadata.labels.extend([label]);
+            Command::Create(pod)
         };
         let refused = Failure {
             subject: Subject::of(&gang()).expect("a subject"),

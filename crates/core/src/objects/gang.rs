@@ -9,13 +9,13 @@ use coppice_api::types::{
     GangPackConstraint, GangTopologyConstraint, NamespacedName, PodGangSpec, PodGroup, TopologyConstraint,
     TopologyConstraintGroupConfig,
 };
-use serde_json::{Value, json};
 
-use super::Owner;
 use crate::backends::{self, Backend};
 use crate::facts::SetFacts;
 use crate::gang_map::Entry;
+use crate::kind::Kind;
 use crate::layout::{GangLayout, ReplicaLayout};
+use crate::object::{Body, Metadata, NewObject, Owner};
 use crate::settings::{Settings, TopologyLevels};
 
 /// The PodGang at `gang`. `pods` holds the names of each clique's pods, by name of the clique; they are listed sorted.
@@ -28,7 +28,7 @@ pub fn pod_gang(
     layout: &ReplicaLayout,
     gang: &GangLayout,
     pods: &BTreeMap<String, Vec<String>>,
-) -> Value {
+) -> NewObject {
     let template = &facts.set.spec.template;
     let topology = topology.filter(|_| settings.topology_aware);
     let translate = |constraint: Option<&TopologyConstraint>| translated(constraint, topology);
@@ -89,18 +89,18 @@ pub fn pod_gang(
         generation_hash: entry.map_or("", Entry::generation_hash),
     };
     let labels = pod_gang_labels(&of_set, facts.replica(layout.index), scheduler(facts, settings), entry);
-    json!({
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "metadata": {
-            "name": gang.name,
-            "namespace": facts.namespace(),
-            "labels": labels,
-            "annotations": annotations,
-            "ownerReferences": Owner::set(facts.set).reference(),
+    NewObject {
+        kind: Kind::PodGang,
+        metadata: Metadata {
+            name: gang.name.clone(),
+            namespace: facts.namespace().to_owned(),
+            labels,
+            annotations,
+            ..Metadata::default()
         },
-        "spec": spec,
-    })
+        owner: Some(Owner::set(facts.set)),
+        body: Body::spec(&spec),
+    }
 }
 
 /// The scheduler of a set: that of its first clique which names one; admission makes them agree.

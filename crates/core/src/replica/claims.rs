@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::{Draft, Replica, children, pods, weight};
 use crate::command::{Command, Kind};
-use crate::objects::{self, Owner, WantedClaim};
+use crate::object::Owner;
+use crate::objects::{self, WantedClaim};
 use crate::reasons;
 use crate::snapshot::{ReplicaSnapshot, target_of_value};
 
@@ -135,7 +136,7 @@ fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
         let config = facts.groups[group.position].config;
         let copies = (0..group.copies).collect();
         let stored = replica.snapshot.groups.get(&group.name);
-        let owner = stored.map(|stored| owner_of("PodCliqueScalingGroup", &stored.metadata));
+        let owner = stored.map(|stored| Owner::of(Kind::PodCliqueScalingGroup, &stored.metadata));
         for claim in objects::wanted_claims(
             ClaimOwner::ScalingGroup(set, &group.name),
             &config.resource_sharing,
@@ -154,21 +155,13 @@ fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
         let present = replica.snapshot.pods.values().filter(|pod| pod.clique == clique.name);
         let mut indices: BTreeSet<u32> = present.filter_map(|pod| pod.index).collect();
         indices.extend(pods::free_indices(state));
-        let owner = state.stored.map(|stored| owner_of("PodClique", &stored.metadata));
+        let owner = state.stored.map(|stored| Owner::of(Kind::PodClique, &stored.metadata));
         for claim in objects::wanted_claims(ClaimOwner::Clique(set, &clique.name), sharing, &indices) {
             let (owner, users) = (owner.clone(), vec![position]);
             planned.push(Planned { claim, owner, users });
         }
     }
     planned
-}
-
-fn owner_of(kind: &'static str, metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Owner {
-    Owner {
-        kind,
-        name: metadata.name.clone().unwrap_or_default(),
-        uid: metadata.uid.clone().unwrap_or_default(),
-    }
 }
 
 /// Whether pods are left that may use a claim. A clique stays until its pods are gone, so it stands for them.

@@ -76,7 +76,7 @@ pub(crate) fn plan(
         }
         // One that is being deleted is written again when it is gone.
         (Wanted::Object(wanted), None) if !replica.snapshot.pod_groups.contains_key(&(kind, name.clone())) => {
-            draft.gangs.push(Command::Create(wanted));
+            draft.gangs.push(Command::Create(*wanted));
         }
         (Wanted::Nothing, Some(existing)) => draft.delete(target_of_value(kind, existing)),
         (Wanted::Unknown, Some(existing)) => report.waits_for = backend.waits_for(existing),

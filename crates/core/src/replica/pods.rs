@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::pod_names::pod_name;
-use serde_json::json;
 
 use super::terminating::Terminating;
 use super::{CliqueState, Draft, Replica, weight};
@@ -41,12 +40,11 @@ pub(crate) fn plan(
         let stored = state
             .stored
             .filter(|_| state.alive() && !blocked && !missing.is_empty());
-        let template = stored.map(|stored| json!(stored.as_ref()));
-        let bytes = template.as_ref().map_or(0, weight);
+        let bytes = stored.map_or(0, |stored| weight(stored.as_ref()));
         for pod_index in missing {
             let (name, token) = free_name(replica, clique, pod_index);
             of_clique.push(name);
-            if let Some(template) = template.as_ref().filter(|_| draft.room.is_left()) {
+            if let Some(stored) = stored.filter(|_| draft.room.is_left()) {
                 let identity = PodIdentity {
                     index: pod_index,
                     token: &token,
@@ -56,7 +54,7 @@ pub(crate) fn plan(
                     replica.context.settings,
                     &replica.layout,
                     clique,
-                    template,
+                    stored,
                     identity,
                 );
                 draft.room.take(bytes);

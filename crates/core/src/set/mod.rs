@@ -23,6 +23,7 @@ pub use status::topology_name;
 
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::context::SetContext;
+use crate::object::{NewObject, Owner};
 use crate::objects;
 use crate::reasons;
 use crate::replica::ReplicaSummary;
@@ -209,7 +210,7 @@ fn claims(context: &SetContext<'_>, snapshot: &SetSnapshot, commands: &mut Vec<C
         }
         match objects::claim_content(context, claim.sharing) {
             Some(content) => {
-                let object = objects::resource_claim(facts, &claim, &objects::Owner::set(facts.set), content);
+                let object = objects::resource_claim(facts, &claim, &Owner::set(facts.set), content);
                 commands.push(Command::Create(object));
             }
             None => {
@@ -223,10 +224,10 @@ fn claims(context: &SetContext<'_>, snapshot: &SetSnapshot, commands: &mut Vec<C
 
 /// Keeps the permission of the account that is named after the set. The Go operator gives its token to waiting pods, and
 /// those that wait while we take over would wait for ever without it.
-fn keep_account(context: &SetContext<'_>, stored: Option<&Value>, mut binding: Value) -> Value {
+fn keep_account(context: &SetContext<'_>, stored: Option<&Value>, mut binding: NewObject) -> NewObject {
     let subjects = stored.and_then(|stored| stored["subjects"].as_array());
     let kept = subjects.and_then(|subjects| subjects.iter().find(|subject| subject["name"] == context.facts.name()));
-    if let (Some(kept), Some(wanted)) = (kept, binding["subjects"].as_array_mut())
+    if let (Some(kept), Some(wanted)) = (kept, binding.body.field_mut("subjects").as_array_mut())
         && !wanted.contains(kept)
     {
         wanted.insert(0, kept.clone());
@@ -235,7 +236,7 @@ fn keep_account(context: &SetContext<'_>, stored: Option<&Value>, mut binding: V
 }
 
 fn creates_binding(command: &Command) -> bool {
-    matches!(command, Command::Create(object) if Kind::of_object(object) == Some(Kind::RoleBinding))
+    matches!(command, Command::Create(object) if object.kind == Kind::RoleBinding)
 }
 
 /// The role and binding for waiting pods: there when somebody waits, gone when nobody does.
@@ -262,10 +263,12 @@ fn permissions(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Command>
             (Some(stored), None) => commands.push(Command::Delete {
                 target: target_of_value(kind, stored),
             }),
-            (Some(stored), Some(desired)) if stored[content] != desired[content] => commands.push(Command::Merge {
-                target: target_of_value(kind, stored),
-                patch: json!({content: desired[content]}),
-            }),
+            (Some(stored), Some(desired)) if stored[content] != *desired.body.field(content) => {
+                commands.push(Command::Merge {
+                    target: target_of_value(kind, stored),
+                    patch: json!({content: desired.body.field(content)}),
+                });
+            }
             _ => {}
         }
     }

@@ -258,10 +258,12 @@ mod tests {
         let [Command::Create(object)] = &commands[..] else {
             panic!("the object and no status yet: {commands:?}")
         };
-        assert_eq!(object["apiVersion"], "kai.scheduler/v1alpha1");
-        assert_eq!(object["metadata"]["name"], "t");
-        assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "u");
-        assert_eq!(object["spec"]["levels"], json!([{"nodeLabel": "rack"}]));
+        assert_eq!(
+            (object.kind, &*object.metadata.name, object.namespace()),
+            (Kind::KaiTopology, "t", None)
+        );
+        assert_eq!(object.owner.as_ref().map(|owner| owner.uid.as_str()), Some("u"));
+        assert_eq!(object.spec()["levels"], json!([{"nodeLabel": "rack"}]));
 
         let commands = planned(&binding(&[], None), Some(&known(&[("t", "rack", "u")])), now);
         assert_eq!(drift(&commands), ("False".to_owned(), "InSync".to_owned()));

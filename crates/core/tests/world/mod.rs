@@ -160,7 +160,7 @@ impl World {
 
     pub(crate) fn carry_out(&mut self, command: &Command) {
         match command {
-            Command::Create(object) => self.create(object.clone()),
+            Command::Create(object) => self.create(json!(object)),
             Command::Merge { target, patch } => self.patch(target, "patch", |object| merge(object, patch)),
             Command::Status { target, patch, .. } => {
                 self.patch(target, "status", |object| merge(&mut object["status"], patch));
@@ -420,7 +420,10 @@ impl World {
                 .of_kind("PodGroup")
                 .filter(mine)
                 .map(|group| {
-                    let kind = Kind::of_object(group).expect("a PodGroup of a scheduler");
+                    let version = group["apiVersion"].as_str();
+                    let mut kinds = Kind::ALL.iter().copied().filter(|kind| kind.as_str() == "PodGroup");
+                    let kind = kinds.find(|kind| Some(kind.api_version()) == version);
+                    let kind = kind.expect("a PodGroup of a scheduler");
                     let name = group["metadata"]["name"].as_str().expect("a name").to_owned();
                     ((kind, name), Arc::new(group.clone()))
                 })
