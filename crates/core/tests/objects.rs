@@ -168,6 +168,7 @@ fn members_of_a_scaling_group_know_their_copy_and_scaled_ones_wait_behind_a_gate
             "GROVE_PCLQ_NAME",
             "GROVE_HEADLESS_SERVICE",
             "GROVE_PCLQ_POD_INDEX",
+            "GROVE_PCSG_POD_INDEX",
             "GROVE_PCSG_NAME",
             "GROVE_PCSG_TEMPLATE_NUM_PODS",
             "GROVE_PCSG_INDEX"

@@ -56,7 +56,11 @@ impl World {
         });
         world.clique("llm-0-router", "llm-0-100001", None, 2);
         for copy in 0..2 {
-            let gang = if copy == 0 { "llm-0-100001" } else { "llm-0-100002-decode-1" };
+            let gang = if copy == 0 {
+                "llm-0-100001"
+            } else {
+                "llm-0-100002-decode-1"
+            };
             world.clique(&format!("llm-0-decode-{copy}-leader"), gang, Some(copy), 1);
             world.clique(&format!("llm-0-decode-{copy}-worker"), gang, Some(copy), 2);
         }
@@ -120,12 +124,30 @@ impl World {
         let crash = json!({"status": {"conditions": [], "containerStatuses": [{"name": "engine", "image": "", "imageID": "",
             "ready": false, "restartCount": 4, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}});
         world.pod("llm-0-decode-0-worker", "llm-0-100001", 1, "new", Some("n2"), crash);
-        world.pod("llm-0-decode-1-leader", "llm-0-100002-decode-1", 0, "new", None, unplaced());
+        world.pod(
+            "llm-0-decode-1-leader",
+            "llm-0-100002-decode-1",
+            0,
+            "new",
+            None,
+            unplaced(),
+        );
         let gated = json!({"spec": {"schedulingGates": [{"name": SCHEDULING_GATE}]}, "status": {"conditions": []}});
         world.pod("llm-0-decode-1-worker", "llm-0-100002-decode-1", 0, "new", None, gated);
         let leaving = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
-        world.pod("llm-0-decode-1-worker", "llm-0-100002-decode-1", 1, "new", Some("n3"), leaving);
-        world.gang("llm-0-100001", "Anchor", json!({"phase": "Running", "placementScore": 0.94}));
+        world.pod(
+            "llm-0-decode-1-worker",
+            "llm-0-100002-decode-1",
+            1,
+            "new",
+            Some("n3"),
+            leaving,
+        );
+        world.gang(
+            "llm-0-100001",
+            "Anchor",
+            json!({"phase": "Running", "placementScore": 0.94}),
+        );
         world.gang("llm-0-100002-decode-1", "Tail", json!({"phase": "Pending", "conditions": [{"type": "Scheduled", "status": "False",
             "reason": "GangNotScheduled", "message": "no rack has 12 GPUs", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}));
         world
@@ -203,5 +225,8 @@ fn what_changed_is_told_in_lines() {
     golden("changes.txt", &(lines.join("\n") + "\n"));
     assert_eq!(changes::lines(Some(&updating()), &updating()), Vec::<String>::new());
     let gone = changes::lines(Some(&updating()), &applied);
-    assert!(gone.contains(&"gang llm-0-100001 (anchor): gone".to_owned()), "{gone:?}");
+    assert!(
+        gone.contains(&"gang llm-0-100001 (anchor): gone".to_owned()),
+        "{gone:?}"
+    );
 }

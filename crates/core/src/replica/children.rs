@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coppice_api::names::labels;
+use coppice_api::names::{annotations, labels};
+use coppice_api::types::PodClique;
 use serde_json::{Value, json};
 
 use super::{Draft, Replica, weight};
 use crate::command::{Command, Kind, merge_patch};
-use crate::layout::Place;
+use crate::layout::{CliqueLayout, Place};
 use crate::object::{NewObject, Owner};
 use crate::objects;
 use crate::snapshot::{target_of, target_of_value};
@@ -146,8 +147,9 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
                     let patch = json!({"spec": {"autoScalingConfig": patch}});
                     draft.children.push(Command::Merge { target, patch });
                 }
+                keep_offset(replica, clique, stored, draft);
             }
-            Some(_) => {}
+            Some(stored) => keep_offset(replica, clique, stored, draft),
         }
     }
     let wanted: BTreeSet<&str> = replica
@@ -163,6 +165,21 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
     }
 }
 
+/// Keeps the record of how many pods stand before those of a clique in its copy. Pods keep the index that they were made
+/// with.
+fn keep_offset(replica: &Replica<'_>, clique: &CliqueLayout, stored: &PodClique, draft: &mut Draft) {
+    let Some(offset) = objects::pod_index_offset(&replica.layout, clique) else {
+        return;
+    };
+    let offset = offset.to_string();
+    let annotations = stored.metadata.annotations.as_ref();
+    if annotations.and_then(|all| all.get(annotations::POD_INDEX_OFFSET)) != Some(&offset) {
+        let target = target_of(Kind::PodClique, &stored.metadata);
+        let patch = json!({"metadata": {"annotations": {annotations::POD_INDEX_OFFSET: offset}}});
+        draft.merge_child(target, patch);
+    }
+}
+
 /// The patch that gives a clique the set's template: pod specification, the author's labels and annotations, identity.
 pub(crate) fn template_patch(replica: &Replica<'_>, index: usize) -> Option<Command> {
     let clique = &replica.layout.cliques[index];
@@ -171,9 +188,11 @@ pub(crate) fn template_patch(replica: &Replica<'_>, index: usize) -> Option<Comm
     let desired = objects::clique_template(&replica.context.facts, &replica.layout, clique, &hash);
     debug_assert!(desired.labels.contains_key(labels::POD_TEMPLATE_HASH));
     let view = |labels: Value, annotations: Value, pod_spec: Value| json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": {"podSpec": pod_spec}});
+    let mut annotations = stored.metadata.annotations.clone().unwrap_or_default();
+    annotations.remove(annotations::POD_INDEX_OFFSET);
     let current = view(
         json!(stored.metadata.labels.clone().unwrap_or_default()),
-        json!(stored.metadata.annotations.clone().unwrap_or_default()),
+        json!(annotations),
         json!(stored.spec.pod_spec),
     );
     let wanted = view(

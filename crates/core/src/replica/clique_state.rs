@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coppice_api::canonical::{TemplateIdentity, TemplateView, same_template};
-use coppice_api::names::{label_sets::Labels, labels};
+use coppice_api::names::{annotations, label_sets::Labels, labels};
 use coppice_api::types::PodClique;
 
 use crate::conditions;
@@ -208,7 +208,8 @@ fn template_of(
     let desired = objects::clique_template(&context.facts, layout, clique, "");
     let priority = context.facts.set.spec.template.priority_class_name.as_deref();
     let (desired_labels, stored_labels) = (users(&desired.labels), users(stored_labels));
-    let stored_annotations = stored.metadata.annotations.as_ref().unwrap_or(&empty);
+    let mut stored_annotations = stored.metadata.annotations.clone().unwrap_or_default();
+    stored_annotations.remove(annotations::POD_INDEX_OFFSET);
     let view = |labels, annotations, spec| TemplateView {
         labels,
         annotations,
@@ -216,7 +217,7 @@ fn template_of(
         spec,
     };
     let same = same_template(
-        &view(&stored_labels, stored_annotations, stored.spec.pod_spec.as_map()),
+        &view(&stored_labels, &stored_annotations, stored.spec.pod_spec.as_map()),
         &view(&desired_labels, &desired.annotations, desired.pod_spec.as_map()),
     );
     (label, same)
