@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 pub use crate::kind::Kind;
 use crate::object::NewObject;
+use crate::reasons::Reason;
 
 /// An object that was read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +73,7 @@ pub enum Command {
         /// Whether something is wrong.
         warning: bool,
         /// A reason of the documented list.
-        reason: &'static str,
+        reason: Reason,
         /// What happened.
         message: String,
     },

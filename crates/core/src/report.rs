@@ -13,7 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::command::{Command, Kind, Target};
 use crate::conditions::whole_seconds;
-use crate::reasons;
+use crate::failure::{Failure, Subject, Verb};
+use crate::reasons::Reason;
 use crate::snapshot::{ReplicaSnapshot, target_of};
 
 /// Errors that a status lists at most.
@@ -21,154 +22,6 @@ const MOST_ERRORS: usize = 10;
 
 /// Names that an event lists at most.
 const MOST_NAMES: usize = 3;
-
-/// What a command does to its object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
-    /// It is created.
-    Create,
-    /// It is changed.
-    Update,
-    /// Its status is changed.
-    Status,
-    /// Our scheduling gate is taken off it.
-    Ungate,
-    /// It is deleted.
-    Delete,
-}
-
-impl Verb {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Create => "Create",
-            Self::Update => "Update",
-            Self::Status => "UpdateStatus",
-            Self::Ungate => "RemoveSchedulingGate",
-            Self::Delete => "Delete",
-        }
-    }
-}
-
-/// What a command is about: the same for a command and for its next attempt.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Subject {
-    /// The kind of the object.
-    pub kind: Kind,
-    /// Its name.
-    pub name: String,
-    /// What is done to it.
-    pub verb: Verb,
-}
-
-impl Subject {
-    /// The subject of a command; none for an event.
-    pub fn of(command: &Command) -> Option<Self> {
-        let of_target = |target: &Target, verb| {
-            Some(Self {
-                kind: target.kind,
-                name: target.name.clone(),
-                verb,
-            })
-        };
-        match command {
-            Command::Create(object) => Some(Self {
-                kind: object.kind,
-                name: object.metadata.name.clone(),
-                verb: Verb::Create,
-            }),
-            Command::Merge { target, .. } => of_target(target, Verb::Update),
-            Command::Status { target, .. } => of_target(target, Verb::Status),
-            Command::RemoveGate { target, .. } => of_target(target, Verb::Ungate),
-            Command::Delete { target } => of_target(target, Verb::Delete),
-            Command::Event { .. } => None,
-        }
-    }
-
-    /// The code under which a status records that it was refused.
-    pub fn code(&self) -> String {
-        let object = self.kind.code();
-        match self.verb {
-            Verb::Create => format!("ERR_CREATE_{object}"),
-            Verb::Update => format!("ERR_UPDATE_{object}"),
-            Verb::Status => format!("ERR_UPDATE_{object}_STATUS"),
-            Verb::Ungate => "ERR_REMOVE_POD_SCHEDULING_GATE".to_owned(),
-            Verb::Delete => format!("ERR_DELETE_{object}"),
-        }
-    }
-
-    /// The reason of the event that tells of a success, on an owner of this kind; none where nothing is told.
-    fn success(&self, owner: Kind) -> Option<&'static str> {
-        Some(match (self.kind, self.verb) {
-            (Kind::PodClique, Verb::Create) if owner == Kind::PodCliqueScalingGroup => reasons::CLIQUE_CREATED,
-            (Kind::PodClique, Verb::Create | Verb::Update) => reasons::CLIQUE_WRITTEN,
-            (Kind::PodClique, Verb::Delete) => reasons::CLIQUE_DELETED,
-            (Kind::PodCliqueScalingGroup, Verb::Create) => reasons::GROUP_CREATED,
-            (Kind::PodCliqueScalingGroup, Verb::Delete) => reasons::GROUP_DELETED,
-            (Kind::PodGang, Verb::Create | Verb::Update) => reasons::GANG_WRITTEN,
-            (Kind::PodGang, Verb::Delete) => reasons::GANG_DELETED,
-            (Kind::ComputeDomain, Verb::Create) => reasons::DOMAIN_CREATED,
-            (Kind::ComputeDomain, Verb::Delete) => reasons::DOMAIN_DELETED,
-            (Kind::Pod, Verb::Create) => reasons::POD_CREATED,
-            (Kind::Pod, Verb::Delete) => reasons::POD_DELETED,
-            _ => return None,
-        })
-    }
-
-    /// The reason of the event that tells of a refusal, on an owner of this kind.
-    fn failure(&self, owner: Kind) -> &'static str {
-        match (self.kind, self.verb) {
-            (Kind::PodClique, Verb::Create) if owner == Kind::PodCliqueScalingGroup => reasons::CLIQUE_NOT_CREATED,
-            (Kind::PodClique, Verb::Create | Verb::Update) => reasons::CLIQUE_NOT_WRITTEN,
-            (Kind::PodClique, Verb::Delete) => reasons::CLIQUE_NOT_DELETED,
-            (Kind::PodCliqueScalingGroup, Verb::Create | Verb::Update) => reasons::GROUP_NOT_WRITTEN,
-            (Kind::PodCliqueScalingGroup, Verb::Delete) => reasons::GROUP_NOT_DELETED,
-            (Kind::PodGang, Verb::Create | Verb::Update) => reasons::GANG_NOT_WRITTEN,
-            (Kind::KaiPodGroup, Verb::Create | Verb::Update) => reasons::KAI_MAPPING_FAILED,
-            (Kind::PodGang, Verb::Delete) => reasons::GANG_NOT_DELETED,
-            (Kind::ComputeDomain, Verb::Create) => reasons::DOMAIN_NOT_CREATED,
-            (Kind::ComputeDomain, Verb::Delete) => reasons::DOMAIN_NOT_DELETED,
-            (Kind::Pod, Verb::Create) => reasons::POD_NOT_CREATED,
-            (Kind::Pod, Verb::Delete) => reasons::POD_NOT_DELETED,
-            _ => reasons::WRITE_REFUSED,
-        }
-    }
-}
-
-/// A write that the API server refused.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    /// What was to be done.
-    pub subject: Subject,
-    /// The object that tells of it.
-    pub owner: Target,
-    /// Why, in the words of the API server.
-    pub cause: String,
-    /// When it was refused first for this cause.
-    pub since: Timestamp,
-}
-
-impl Failure {
-    /// The event that tells of it.
-    pub fn event(&self) -> Command {
-        Command::Event {
-            target: self.owner.clone(),
-            warning: true,
-            reason: self.subject.failure(self.owner.kind),
-            message: self.description(),
-        }
-    }
-
-    fn description(&self) -> String {
-        let Subject { kind, name, verb } = &self.subject;
-        format!(
-            "[Operation: {}, Code: {}] message: {} {name}, cause: {}",
-            verb.word(),
-            self.subject.code(),
-            kind.as_str(),
-            self.cause
-        )
-    }
-}
 
 /// The object that an event about a command is recorded on.
 pub fn owner(command: &Command, set: &PodCliqueSet, replica: Option<&ReplicaSnapshot>) -> Target {
@@ -249,7 +102,7 @@ pub fn successes<'a>(
     set: &PodCliqueSet,
     replica: Option<&ReplicaSnapshot>,
 ) -> Vec<Command> {
-    let mut told: BTreeMap<(Target, &'static str), (Subject, Vec<String>)> = BTreeMap::new();
+    let mut told: BTreeMap<(Target, Reason), (Subject, Vec<String>)> = BTreeMap::new();
     for command in done {
         let Some(subject) = Subject::of(command) else { continue };
         let owner = owner(command, set, replica);
@@ -259,7 +112,7 @@ pub fn successes<'a>(
             names.1.push(name);
         }
     }
-    let event = |((target, reason), (subject, names)): ((Target, &'static str), (Subject, Vec<String>))| {
+    let event = |((target, reason), (subject, names)): ((Target, Reason), (Subject, Vec<String>))| {
         let verb = match subject.verb {
             Verb::Create => "created",
             Verb::Delete => "deleted",

@@ -7,9 +7,11 @@ mod world;
 use coppice_api::types::PodClique;
 use coppice_core::command::{Command, Kind};
 use coppice_core::context::SetContext;
+use coppice_core::failure::{Failure, Subject};
 use coppice_core::object::{Body, Metadata, NewObject, Owner};
+use coppice_core::reasons::Reason;
 use coppice_core::replica::plan_replica;
-use coppice_core::report::{self, Failure, Subject};
+use coppice_core::report;
 use coppice_core::set::{SetSnapshot, plan_set};
 use coppice_core::snapshot::target_of;
 use jiff::Timestamp;
@@ -139,7 +141,7 @@ fn events_go_to_the_owner_and_many_objects_make_one_event() {
         Command::Event {
             target,
             warning: false,
-            reason: "PodCreateSuccessful",
+            reason: Reason::PodCreateSuccessful,
             message,
         },
     ] = events.as_slice()

@@ -239,7 +239,7 @@ impl Actions {
             } else {
                 EventKind::Normal
             };
-            self.recorder.record(&reference(target), kind, reason, message);
+            self.recorder.record(&reference(target), kind, reason.as_str(), message);
         }
     }
 

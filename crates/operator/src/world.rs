@@ -18,8 +18,8 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::core::ApiResource;
 use kube::{Client, Resource, ResourceExt};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::keys::{SetKey, replica_of, replica_of_unlabelled, set_of};
 use crate::pod_groups::PodGroups;
@@ -392,16 +392,15 @@ impl World {
         )
     }
 
-    /// The revisions, role and role binding of a set.
-    pub fn of_set(&self, moment: &Moment<'_>, key: &SetKey) -> (Vec<ControllerRevision>, Option<Value>, Option<Value>) {
-        let revisions = self
-            .revisions_by_set
-            .get(moment, key)
-            .iter()
-            .map(|revision| revision.as_ref().clone())
-            .collect();
-        let first = |index: &Index<Value, SetKey>| index.get(moment, key).first().map(|object| object.as_ref().clone());
-        (revisions, first(&self.roles_by_set), first(&self.role_bindings_by_set))
+    /// The revisions of a set.
+    pub fn revisions(&self, moment: &Moment<'_>, key: &SetKey) -> Vec<Arc<ControllerRevision>> {
+        self.revisions_by_set.get(moment, key)
+    }
+
+    /// The role and the role binding of a set.
+    pub fn permissions(&self, moment: &Moment<'_>, key: &SetKey) -> (Option<Arc<Value>>, Option<Arc<Value>>) {
+        let first = |index: &Index<Value, SetKey>| index.get(moment, key).into_iter().next();
+        (first(&self.roles_by_set), first(&self.role_bindings_by_set))
     }
 
     /// The claims that all replicas of a set share, by name.
@@ -418,18 +417,15 @@ impl World {
         all.into_iter().filter_map(named).collect()
     }
 
-    /// Existing ResourceClaimTemplates of those a set refers to: where they are, whom they are shared with, what they ask for.
+    /// Existing ResourceClaimTemplates of those a set refers to, by namespace and name.
     pub fn claim_templates(
         &self,
         moment: &Moment<'_>,
         wanted: BTreeSet<(String, String)>,
-    ) -> BTreeMap<(String, String), Value> {
+    ) -> BTreeMap<(String, String), Arc<Value>> {
         let find = |key: &(String, String)| {
             let object = ObjectKey::new(key.0.as_str(), key.1.as_str());
-            let template = self.claim_templates.get(moment, &object)?;
-            let annotations = &template["metadata"]["annotations"];
-            let metadata = json!({"namespace": key.0, "annotations": annotations});
-            Some(json!({"metadata": metadata, "spec": template["spec"]}))
+            self.claim_templates.get(moment, &object)
         };
         wanted
             .into_iter()

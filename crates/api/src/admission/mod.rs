@@ -25,6 +25,7 @@ mod cliques;
 mod cluster_topology_binding;
 mod context;
 mod defaulting;
+mod extent;
 mod field_error;
 mod field_path;
 mod immutability;

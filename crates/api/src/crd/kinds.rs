@@ -6,11 +6,12 @@ use kube_core::{CustomResourceExt, Resource};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use super::{parts, structural};
+use super::structural;
 use crate::types::{
     ClusterTopologyBinding, ClusterTopologyBindingSpec, ClusterTopologyBindingStatus, PodClique, PodCliqueScalingGroup,
     PodCliqueScalingGroupSpec, PodCliqueScalingGroupStatus, PodCliqueSet, PodCliqueSetSpec, PodCliqueSetStatus,
     PodCliqueSpec, PodCliqueStatus, PodGang, PodGangMap, PodGangMapSpec, PodGangMapStatus, PodGangSpec, PodGangStatus,
+    parts,
 };
 
 const MIN_BREACHED: &str = r#".status.conditions[?(@.type=="MinAvailableBreached")].status"#;

@@ -5,9 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::UnknownFields;
 use super::string_enum::string_enum;
-use crate::crd::parts;
+use super::{UnknownFields, parts};
 
 /// Where the pods of a set, scaling group or clique must or should be placed together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,8 +5,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AutoScalingConfig, LastError, PodSpec, UnknownFields};
-use crate::crd::parts;
+use super::{AutoScalingConfig, LastError, PodSpec, UnknownFields, parts};
 
 /// For objects that did not pass through an API server: the schema requires the field.
 fn one() -> i32 {

@@ -5,8 +5,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LastError, UnknownFields};
-use crate::crd::parts;
+use super::{LastError, UnknownFields, parts};
 
 fn one() -> i32 {
     1

@@ -5,8 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::string_enum::string_enum;
-use super::{LastError, UnknownFields};
-use crate::crd::parts;
+use super::{LastError, UnknownFields, parts};
 
 /// What is known of a PodCliqueSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

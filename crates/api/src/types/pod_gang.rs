@@ -5,8 +5,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NamespacedName, PodGangPhase, UnknownFields};
-use crate::crd::parts;
+use super::{NamespacedName, PodGangPhase, UnknownFields, parts};
 
 /// The pods of a gang and where they may go.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

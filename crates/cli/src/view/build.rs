@@ -325,16 +325,28 @@ fn unplaced(gangs: &[PodGang]) -> Option<String> {
     Some(format!("gang {name} cannot be placed{more}: {why}"))
 }
 
-/// Why a gang is not scheduled or not ready.
+/// The condition by which the operator says what an object waits for, and until when.
+const WAITING: &str = coppice_core::conditions::ConditionType::Waiting.as_str();
+
+/// Why a gang is not scheduled or not ready: what it waits for by the operator, then by its scheduler.
 pub(crate) fn gang_waiting(gang: &PodGang) -> Option<String> {
     let status = gang.status.as_ref();
     let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    [coppice_scheduler::PLACED, "Scheduled", "Ready"]
-        .iter()
-        .find_map(|kind| {
-            let condition = conditions.iter().find(|condition| condition.type_ == **kind)?;
-            (condition.status != "True").then(|| format!("{}: {}", condition.reason, condition.message))
-        })
+    gang_waits(gang).or_else(|| {
+        [coppice_scheduler::PLACED, "Scheduled", "Ready"]
+            .iter()
+            .find_map(|kind| {
+                let condition = conditions.iter().find(|condition| condition.type_ == **kind)?;
+                (condition.status != "True").then(|| format!("{}: {}", condition.reason, condition.message))
+            })
+    })
+}
+
+/// What the operator says that a gang waits for, and until when.
+pub(crate) fn gang_waits(gang: &PodGang) -> Option<String> {
+    let mut conditions = gang.status.iter().flat_map(|status| &status.conditions);
+    let found = conditions.find(|condition| condition.type_ == WAITING && condition.status == "True")?;
+    Some(format!("{}: {}", found.reason, found.message))
 }
 
 fn gang_view(gang: &PodGang, content: String, objects: &Objects) -> GangView {

@@ -26,6 +26,7 @@ pub use queues::{kai_queue, volcano_queue};
 use crate::command::Kind;
 use crate::facts::SetFacts;
 use crate::object::NewObject;
+use crate::settings::Settings;
 
 /// The name of Volcano's scheduler.
 pub const VOLCANO_SCHEDULER: &str = "volcano";
@@ -62,6 +63,18 @@ pub fn of_scheduler(name: &str, native: bool) -> &'static dyn Backend {
         SchedulerBackend::Kubernetes if native => &native::Native,
         SchedulerBackend::Kubernetes | SchedulerBackend::Lpx | SchedulerBackend::Gangs => &default::Nothing,
     }
+}
+
+/// The scheduler of a set: that of its first clique which names one; admission makes them agree.
+pub fn scheduler_of<'a>(facts: &SetFacts<'a>, settings: &'a Settings) -> &'a str {
+    let mut cliques = facts.cliques.iter();
+    let named = cliques.find_map(|clique| clique.template.spec.pod_spec.scheduler_name());
+    named.unwrap_or(&settings.default_scheduler)
+}
+
+/// The back-end of the scheduler of a set.
+pub fn of_set(facts: &SetFacts<'_>, settings: &Settings) -> &'static dyn Backend {
+    of_scheduler(scheduler_of(facts, settings), settings.native_gangs)
 }
 
 /// A PodGang with what is not in it.

@@ -22,7 +22,6 @@ pub use claims::{
 };
 pub use clique::{CliqueTemplate, clique_template, pod_clique, pod_index_offset};
 pub use gang::pod_gang;
-pub(crate) use gang::{backend, scheduler};
 pub use gang_map::gang_map;
 pub use pod::{PodIdentity, pod};
 pub use scaling_group::scaling_group;

@@ -7,8 +7,8 @@ use coppice_api::types::PodClique;
 use serde_json::{Map, Value, json};
 
 use super::environment::{for_each_container, from_label, prepend, variable};
-use super::gang::backend;
 use super::{claims_of_pod, pod_index_offset, waiter};
+use crate::backends;
 use crate::facts::SetFacts;
 use crate::kind::Kind;
 use crate::layout::{CliqueLayout, Place, ReplicaLayout};
@@ -59,7 +59,7 @@ pub fn pod(
         owner: Some(Owner::of(Kind::PodClique, &stored.metadata)),
         body: Body::from_fields([("spec", spec.into())]),
     };
-    backend(facts, settings)
+    backends::of_set(facts, settings)
         .stamp(&gang.name, &clique.name)
         .put_on(&mut pod);
     pod

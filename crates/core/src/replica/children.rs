@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coppice_api::names::{annotations, labels};
+use coppice_api::names::annotations;
 use coppice_api::types::PodClique;
 use serde_json::{Value, json};
 
@@ -178,31 +178,4 @@ fn keep_offset(replica: &Replica<'_>, clique: &CliqueLayout, stored: &PodClique,
         let patch = json!({"metadata": {"annotations": {annotations::POD_INDEX_OFFSET: offset}}});
         draft.merge_child(target, patch);
     }
-}
-
-/// The patch that gives a clique the set's template: pod specification, the author's labels and annotations, identity.
-pub(crate) fn template_patch(replica: &Replica<'_>, index: usize) -> Option<Command> {
-    let clique = &replica.layout.cliques[index];
-    let stored = replica.cliques[index].stored?;
-    let hash = replica.context.identities[clique.position].label();
-    let desired = objects::clique_template(&replica.context.facts, &replica.layout, clique, &hash);
-    debug_assert!(desired.labels.contains_key(labels::POD_TEMPLATE_HASH));
-    let view = |labels: Value, annotations: Value, pod_spec: Value| json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": {"podSpec": pod_spec}});
-    let mut annotations = stored.metadata.annotations.clone().unwrap_or_default();
-    annotations.remove(annotations::POD_INDEX_OFFSET);
-    let current = view(
-        json!(stored.metadata.labels.clone().unwrap_or_default()),
-        json!(annotations),
-        json!(stored.spec.pod_spec),
-    );
-    let wanted = view(
-        json!(desired.labels),
-        json!(desired.annotations),
-        json!(desired.pod_spec),
-    );
-    let patch = merge_patch(&current, &wanted)?;
-    Some(Command::Merge {
-        target: target_of(Kind::PodClique, &stored.metadata),
-        patch,
-    })
 }

@@ -14,7 +14,7 @@ use super::{Draft, Replica, children, pods, weight};
 use crate::command::{Command, Kind};
 use crate::object::Owner;
 use crate::objects::{self, WantedClaim};
-use crate::reasons;
+use crate::reasons::Reason;
 use crate::snapshot::{ReplicaSnapshot, target_of_value};
 
 /// What claims mean for pods.
@@ -44,7 +44,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
                 hold(
                     replica,
                     entry,
-                    reasons::WAITING_FOR_CLAIM,
+                    Reason::WaitingForResourceClaim,
                     "is being deleted",
                     &mut claims,
                     draft,
@@ -71,7 +71,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
             hold(
                 replica,
                 entry,
-                reasons::WAITING_FOR_TEMPLATE,
+                Reason::WaitingForResourceClaimTemplate,
                 &message,
                 &mut claims,
                 draft,
@@ -95,14 +95,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
     claims
 }
 
-fn hold(
-    replica: &Replica<'_>,
-    entry: &Planned<'_>,
-    reason: &'static str,
-    why: &str,
-    claims: &mut Claims,
-    draft: &mut Draft,
-) {
+fn hold(replica: &Replica<'_>, entry: &Planned<'_>, reason: Reason, why: &str, claims: &mut Claims, draft: &mut Draft) {
     for &index in &entry.users {
         let message = format!("the claim {} {why}", entry.claim.name);
         draft.wait(&replica.layout.cliques[index].name, reason, message);

@@ -14,7 +14,7 @@ use crate::command::{Command, Kind, merge_patch};
 use crate::context::SetContext;
 use crate::object::NewObject;
 use crate::objects;
-use crate::set::referenced_domains;
+use crate::packing::referenced_domains;
 use crate::snapshot::target_of;
 
 /// Fields of a gang that follow the set; the rest of it belongs to others.
@@ -134,7 +134,7 @@ fn level_lost(context: &SetContext<'_>) -> bool {
             .topology
             .is_some_and(|topology| topology.keys.contains_key(domain))
     };
-    context.settings.topology_aware && !referenced_domains(context).iter().all(known)
+    context.settings.topology_aware && !referenced_domains(context.facts.set).iter().all(known)
 }
 
 /// Gives the pod groups the constraints that they have.

@@ -11,13 +11,10 @@ use serde_json::{Value, json};
 use super::{Draft, Replica};
 use crate::backends::{Gang, Limit, Wanted};
 use crate::command::Command;
-use crate::conditions::{self, Verdict};
+use crate::conditions::{self, ConditionType, Verdict};
 use crate::context::SetContext;
-use crate::reasons;
+use crate::reasons::Reason;
 use crate::snapshot::target_of_value;
-
-/// The condition of a PodGang whose scheduler cannot express everything; absent when it can.
-const LIMITED: &str = "SchedulerBackendLimited";
 
 /// What became of the objects, by name of the gang.
 pub(crate) type PodGroupReports = BTreeMap<String, PodGroupReport>;
@@ -109,14 +106,14 @@ pub(crate) fn report_limits(
 ) {
     let limits = report.map(|report| report.limits.as_slice()).unwrap_or_default();
     if limits.is_empty() {
-        conditions::remove(all, LIMITED);
+        conditions::remove(all, ConditionType::SchedulerBackendLimited);
         return;
     }
     let messages: Vec<String> = limits.iter().map(Limit::message).collect();
     let verdict = Verdict {
-        kind: LIMITED,
+        kind: ConditionType::SchedulerBackendLimited,
         status: Some(true),
-        reason: reasons::NOT_EXPRESSIBLE,
+        reason: Reason::NotExpressible,
         message: messages.join("; "),
     };
     conditions::set(all, verdict, generation, now);

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::pod_names::pod_name;
 
-use super::terminating::Terminating;
 use super::{CliqueState, Draft, Replica, weight};
 use crate::command::{Command, Kind};
+use crate::health::terminating::Terminating;
 use crate::layout::CliqueLayout;
 use crate::objects::{self, PodIdentity};
-use crate::reasons;
+use crate::reasons::Reason;
 use crate::snapshot::{PodFacts, target_of};
 use crate::update::Rolling;
 
@@ -76,7 +76,7 @@ fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Dra
             draft.statuses.push(Command::Event {
                 target: target_of(Kind::PodClique, &stored.metadata),
                 warning: true,
-                reason: reasons::POD_REPLACED,
+                reason: Reason::PodReplaced,
                 message: format!("pod {} has ended and is replaced", pod.name),
             });
         }
@@ -87,11 +87,8 @@ fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Dra
     if state.orphans.is_empty() {
         return false;
     }
-    let message = format!(
-        "{} pods of an earlier PodClique of this name are still there",
-        state.orphans.len()
-    );
-    draft.wait(&clique.name, reasons::WAITING_FOR_OLD_PODS, message);
+    let message = "pods of an earlier PodClique of this name are not gone yet; new ones follow them".to_owned();
+    draft.wait(&clique.name, Reason::WaitingForOldPods, message);
     true
 }
 

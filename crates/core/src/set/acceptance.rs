@@ -6,6 +6,7 @@
 //! it, and nothing is restarted.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use coppice_api::canonical::CliqueOrder;
 use coppice_api::names::annotations;
@@ -36,7 +37,7 @@ pub(crate) enum Acceptance {
 }
 
 /// The hash that somebody else wrote and that names these templates, by the set's revisions.
-pub fn adopted_hash(context: &SetContext<'_>, revisions: &[ControllerRevision]) -> Option<String> {
+pub fn adopted_hash(context: &SetContext<'_>, revisions: &[Arc<ControllerRevision>]) -> Option<String> {
     revisions.iter().find_map(|revision| {
         let hash = revision
             .metadata

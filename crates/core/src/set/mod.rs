@@ -18,16 +18,15 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
 
 pub use acceptance::adopted_hash;
-pub(crate) use status::referenced_domains;
-pub use status::topology_name;
 
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::context::SetContext;
+use crate::failure::Failure;
 use crate::object::{NewObject, Owner};
 use crate::objects;
-use crate::reasons;
+use crate::reasons::Reason;
 use crate::replica::ReplicaSummary;
-use crate::report::{Failure, TOO_LARGE};
+use crate::report::TOO_LARGE;
 use crate::snapshot::{target_of, target_of_value};
 
 /// What was read of a set besides its replicas.
@@ -36,11 +35,11 @@ pub struct SetSnapshot {
     /// Summaries of all replicas that are wanted or have objects left, by index.
     pub replicas: BTreeMap<u32, ReplicaSummary>,
     /// The Role for waiting pods, when it exists.
-    pub role: Option<Value>,
+    pub role: Option<Arc<Value>>,
     /// The RoleBinding for waiting pods, when it exists.
-    pub role_binding: Option<Value>,
+    pub role_binding: Option<Arc<Value>>,
     /// The set's revisions.
-    pub revisions: Vec<ControllerRevision>,
+    pub revisions: Vec<Arc<ControllerRevision>>,
     /// ResourceClaims that all replicas share, by name.
     pub claims: BTreeMap<String, Arc<Value>>,
     /// Replicas of which objects exist, whether they were planned or not. Only a set that is being deleted needs them.
@@ -126,8 +125,8 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
             error.map(|error| error.description.clone())
         };
         for (code, reason) in [
-            (status::TEMPLATE_ERROR, reasons::TEMPLATE_NOT_FOUND),
-            (TOO_LARGE, reasons::TOO_LARGE),
+            (status::TEMPLATE_ERROR, Reason::ResourceClaimTemplateNotFound),
+            (TOO_LARGE, Reason::TooLarge),
         ] {
             let message = described(&after, code).filter(|message| described(&before, code).as_ref() != Some(message));
             second.extend(message.map(|message| Command::Event {
@@ -143,7 +142,7 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
             second.push(Command::Event {
                 target: target.clone(),
                 warning: true,
-                reason: reasons::PODS_PLACED_SINGLY,
+                reason: Reason::PodsPlacedOneByOne,
                 message: message.to_owned(),
             });
         }
@@ -253,7 +252,7 @@ fn permissions(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Command>
         (
             Kind::RoleBinding,
             &snapshot.role_binding,
-            binding.map(|binding| keep_account(context, snapshot.role_binding.as_ref(), binding)),
+            binding.map(|binding| keep_account(context, snapshot.role_binding.as_deref(), binding)),
             "subjects",
         ),
     ];

@@ -11,8 +11,8 @@ use coppice_api::types::{ClusterTopologyBinding, SchedulerTopologyStatus};
 use serde_json::{Value, json};
 
 use crate::command::{Command, Kind};
+use crate::failure::Failure;
 use crate::object::{Body, Metadata, NewObject, Owner};
-use crate::report::Failure;
 use crate::snapshot::target_of_value;
 
 /// The name of the scheduler.

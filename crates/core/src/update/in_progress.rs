@@ -3,12 +3,11 @@
 //! Owns the words and the clock of the deadline; where the update stands is counted by the statuses. Only reports: an
 //! update that stands still goes on when it can. Its messages carry absolute times, so that time alone changes nothing.
 
-use coppice_api::names::conditions as names;
 use jiff::Timestamp;
 
 use super::budget::Budget;
-use crate::conditions::{Verdict, whole_seconds};
-use crate::reasons;
+use crate::conditions::{ConditionType, Verdict, whole_seconds};
+use crate::reasons::Reason;
 
 /// An update that has not ended.
 #[derive(Clone, Copy, Debug)]
@@ -49,9 +48,9 @@ pub(crate) fn report(open: Option<Open>, units: &str, now: Timestamp) -> Report 
     match reported_at {
         Some(at) if at <= now => Report {
             verdict: Verdict {
-                kind: names::UPDATE_IN_PROGRESS,
+                kind: ConditionType::UpdateInProgress,
                 status: None,
-                reason: reasons::PROGRESS_DEADLINE_EXCEEDED,
+                reason: Reason::ProgressDeadlineExceeded,
                 message: format!("{counted}; no progress since {since}, progressDeadline passed at {at}"),
             },
             wake_at: None,
@@ -78,27 +77,27 @@ pub(crate) fn of_set(open: bool, updated: usize, desired: u32, stuck: u32) -> Ve
         return progressing(counted);
     }
     Verdict {
-        kind: names::UPDATE_IN_PROGRESS,
+        kind: ConditionType::UpdateInProgress,
         status: None,
-        reason: reasons::PROGRESS_DEADLINE_EXCEEDED,
+        reason: Reason::ProgressDeadlineExceeded,
         message: format!("{counted}; {stuck} cliques or scaling groups made no progress within their progressDeadline"),
     }
 }
 
 fn progressing(message: String) -> Verdict {
     Verdict {
-        kind: names::UPDATE_IN_PROGRESS,
+        kind: ConditionType::UpdateInProgress,
         status: Some(true),
-        reason: reasons::UPDATE_PROGRESSING,
+        reason: Reason::Progressing,
         message,
     }
 }
 
 fn none() -> Verdict {
     Verdict {
-        kind: names::UPDATE_IN_PROGRESS,
+        kind: ConditionType::UpdateInProgress,
         status: Some(false),
-        reason: reasons::NO_ACTIVE_UPDATE,
+        reason: Reason::NoActiveUpdate,
         message: "no update is in progress".to_owned(),
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct World {
     /// While this is so, no pod becomes ready.
     pub(crate) loading: bool,
     /// ResourceClaimTemplates by namespace and name.
-    pub(crate) claim_templates: BTreeMap<(String, String), Value>,
+    pub(crate) claim_templates: BTreeMap<(String, String), Arc<Value>>,
     /// What happens to the next commands, the last one first.
     pub(crate) troubles: Vec<history::Trouble>,
     /// The newest generation that each object's status has spoken of, by uid.
@@ -235,7 +235,7 @@ impl World {
         context.claim_templates = self.claim_templates.clone();
         let revisions: Vec<_> = self
             .of_kind("ControllerRevision")
-            .map(|object| serde_json::from_value(object.clone()).expect("a revision"))
+            .map(|object| Arc::new(serde_json::from_value(object.clone()).expect("a revision")))
             .collect();
         context.adopted_hash = adopted_hash(&context, &revisions);
         self.deadline = None;
@@ -255,7 +255,7 @@ impl World {
             self.deadline = self.deadline.into_iter().chain(plan.deadline).min();
             summaries.insert(index, plan.summary);
         }
-        let find = |kind: &str| self.of_kind(kind).next().cloned();
+        let find = |kind: &str| self.of_kind(kind).next().cloned().map(Arc::new);
         let snapshot = SetSnapshot {
             replicas: summaries,
             role: find("Role"),

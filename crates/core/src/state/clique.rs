@@ -7,14 +7,11 @@ use coppice_api::canonical::{TemplateIdentity, TemplateView, same_template};
 use coppice_api::names::{annotations, label_sets::Labels, labels};
 use coppice_api::types::PodClique;
 
-use crate::conditions;
+use crate::conditions::{self, ConditionType};
 use crate::context::SetContext;
 use crate::layout::{CliqueLayout, Place, ReplicaLayout};
 use crate::objects;
 use crate::snapshot::{PodFacts, ReplicaSnapshot};
-
-/// The condition by which a clique says that it has fallen below its minimum.
-pub(crate) const BREACHED: &str = "MinAvailableBreached";
 
 /// The state of one clique.
 #[derive(Clone, Debug)]
@@ -174,7 +171,7 @@ impl<'a> CliqueState<'a> {
     pub fn breached(&self) -> bool {
         self.stored
             .and_then(|stored| stored.status.as_ref())
-            .is_some_and(|status| conditions::is_true(&status.conditions, BREACHED))
+            .is_some_and(|status| conditions::is_true(&status.conditions, ConditionType::MinAvailableBreached))
     }
 }
 
