@@ -168,12 +168,13 @@ fn members_of_a_scaling_group_know_their_copy_and_scaled_ones_wait_behind_a_gate
             "GROVE_PCLQ_NAME",
             "GROVE_HEADLESS_SERVICE",
             "GROVE_PCLQ_POD_INDEX",
+            "GROVE_PCSG_POD_INDEX",
             "GROVE_PCSG_NAME",
             "GROVE_PCSG_TEMPLATE_NUM_PODS",
             "GROVE_PCSG_INDEX"
         ]
     );
-    assert_eq!(pod["spec"]["containers"][0]["env"][6]["value"], "4");
+    assert_eq!(pod["spec"]["containers"][0]["env"][7]["value"], "4");
     assert_eq!(
         pod["spec"]["schedulingGates"],
         json!([{"name": "example.com/theirs"}, {"name": "grove.io/podgang-pending-creation"}]),

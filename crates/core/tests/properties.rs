@@ -1,5 +1,6 @@
 //! Properties of the planners: whatever the set, whatever happens to it and however often a command goes wrong, the
-//! planners end at a fixed point, never with two pods at one index, never below a floor by their own hand, and where the
+//! planners end at a fixed point, never with two pods at one index, never with more than the budget of an update missing by their own hand, never
+//! with an update ended before its pods are ready, and where the
 //! order of events does not matter, it does not matter.
 //!
 //! `COPPICE_PROPERTY_CASES` sets the number of cases, `COPPICE_PROPERTY_SEED` the seed and `COPPICE_PROPERTY_SHRINKING`
@@ -38,16 +39,23 @@ fn size_and_minimum() -> impl Strategy<Value = (u32, u32)> {
     (1..=3u32).prop_flat_map(|replicas| (Just(replicas), 1..=replicas))
 }
 
+fn budget() -> impl Strategy<Value = Option<u32>> {
+    prop::option::of(1..=3u32)
+}
+
 fn shape() -> impl Strategy<Value = Shape> {
-    let clique =
-        (size_and_minimum(), prop::option::of(0..2usize)).prop_map(|((replicas, min_available), group)| Clique {
+    let clique = (size_and_minimum(), prop::option::of(0..2usize), budget()).prop_map(
+        |((replicas, min_available), group, budget)| Clique {
             replicas,
             min_available,
             group,
-        });
-    let group = size_and_minimum().prop_map(|(replicas, min_available)| Group {
+            budget,
+        },
+    );
+    let group = (size_and_minimum(), budget()).prop_map(|((replicas, min_available), budget)| Group {
         replicas,
         min_available,
+        budget,
     });
     (
         1..=2u32,

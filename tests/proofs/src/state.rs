@@ -26,7 +26,10 @@ const KINDS: [(&str, &str, &str); 13] = [
 ];
 
 /// Fields that differ from run to run, wherever they stand.
-const FLEETING: [&str; 24] = [
+const FLEETING: [&str; 27] = [
+    "lastScheduled",
+    "lastReady",
+    "lastProgressedAt",
     "uid",
     "resourceVersion",
     "creationTimestamp",

@@ -17,6 +17,10 @@ pub const MNNVL_GROUP: &str = "grove.io/mnnvl-group";
 /// The value of [`MNNVL_GROUP`] that opts out and stops inheritance.
 pub const MNNVL_NONE: &str = "none";
 
+/// On a clique of a scaling group: how many pods the cliques before it have in the same copy. Not part of its template, and
+/// not copied to pods.
+pub const POD_INDEX_OFFSET: &str = "grove.io/podcliquescalinggroup-pod-index-offset";
+
 /// On a set or clique: the Volcano queue.
 pub const VOLCANO_QUEUE: &str = "scheduling.grove.io/volcano-queue";
 /// The Volcano queue when none is named.

@@ -16,11 +16,18 @@ pub const SCALING_GROUP_NAME: &str = "GROVE_PCSG_NAME";
 pub const SCALING_GROUP_TEMPLATE_PODS: &str = "GROVE_PCSG_TEMPLATE_NUM_PODS";
 /// The copy of the group; members only.
 pub const SCALING_GROUP_INDEX: &str = "GROVE_PCSG_INDEX";
+/// The pod's index among all pods of its copy of the group; members only.
+pub const SCALING_GROUP_POD_INDEX: &str = "GROVE_PCSG_POD_INDEX";
 
 /// Variables of every pod, in the order in which they stand before the user's own.
 pub const EVERY_POD: &[&str] = &[SET_NAME, SET_INDEX, CLIQUE_NAME, HEADLESS_SERVICE, POD_INDEX];
 /// Variables of pods in a scaling group, in order.
-pub const SCALING_GROUP_POD: &[&str] = &[SCALING_GROUP_NAME, SCALING_GROUP_TEMPLATE_PODS, SCALING_GROUP_INDEX];
+pub const SCALING_GROUP_POD: &[&str] = &[
+    SCALING_GROUP_POD_INDEX,
+    SCALING_GROUP_NAME,
+    SCALING_GROUP_TEMPLATE_PODS,
+    SCALING_GROUP_INDEX,
+];
 
 /// Whether a user's variable of this name is replaced by ours.
 pub fn is_reserved(name: &str) -> bool {

@@ -32,6 +32,8 @@ pub const SCALING_GROUP: &str = "grove.io/podcliquescalinggroup";
 pub const SCALING_GROUP_REPLICA_INDEX: &str = "grove.io/podcliquescalinggroup-replica-index";
 /// The pod's index in its clique; also the number in its host name.
 pub const POD_INDEX: &str = "grove.io/podclique-pod-index";
+/// On pods of a scaling group: the index among all pods of the copy, in the order of the group's cliques.
+pub const SCALING_GROUP_POD_INDEX: &str = "grove.io/podcliquescalinggroup-pod-index";
 /// Identity of the pod template.
 pub const POD_TEMPLATE_HASH: &str = "grove.io/pod-template-hash";
 /// The scheduler that a gang is meant for.

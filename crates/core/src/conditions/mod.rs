@@ -72,6 +72,13 @@ pub fn set(conditions: &mut Vec<Condition>, verdict: Verdict, generation: Option
     }
 }
 
+/// Remembers when a condition last became True. Filled in for objects from before there was such a field.
+pub fn latch(last: &mut Option<Time>, conditions: &[Condition], kind: ConditionType) {
+    if let Some(condition) = find(conditions, kind).filter(|condition| condition.status == "True") {
+        *last = Some(condition.last_transition_time.clone());
+    }
+}
+
 /// Takes the condition of a type away.
 pub fn remove(conditions: &mut Vec<Condition>, kind: ConditionType) {
     conditions.retain(|condition| condition.type_ != kind.as_str());

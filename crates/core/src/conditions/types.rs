@@ -45,6 +45,7 @@ types! {
     TopologyLevelsUnavailable of PodCliqueSet: "A topology level that the set names does not exist. Unknown where that cannot be said.";
     GangsNotGuaranteed of PodCliqueSet: "The scheduler of the set does not give what the set asks for. Absent when it does.";
     PodGangMigrationInProgress of PodCliqueSet: "An operator of Grove alpha.12 or later stopped itself while it gives gangs their epochs. Never set here; one that was left is removed when there is nothing left to migrate.";
+    UpdateInProgress of PodCliqueSet | PodClique | PodCliqueScalingGroup: "An update is in progress. Unknown when it makes no progress for longer than progressDeadline.";
     PodCliqueScheduled of PodClique: "At least minAvailable pods have a node.";
     MinAvailableBreached of PodClique | PodCliqueScalingGroup: "It had its minimum, or a part of it, and has fallen below; after terminationDelay its gang is replaced. Unknown during an update.";
     GangTerminationInProgress of PodClique | PodCliqueScalingGroup: "All pods of the gang are being replaced; no new pod is created before the old ones are gone.";

@@ -22,6 +22,17 @@ pub struct CliqueTemplate {
     pub pod_spec: PodSpec,
 }
 
+/// How many pods the cliques before this one have in the same copy of its scaling group, in the order in which the group
+/// lists them; none for a standalone clique.
+pub fn pod_index_offset(layout: &ReplicaLayout, clique: &CliqueLayout) -> Option<u32> {
+    let Place::Member { group, copy } = clique.place else {
+        return None;
+    };
+    let members = layout.cliques[layout.groups[group].members(copy)].iter();
+    let before = members.take_while(|member| member.name != clique.name);
+    Some(before.fold(0, |sum, member| sum.saturating_add(member.replicas)))
+}
+
 /// The template of the PodClique at `clique`.
 pub fn clique_template(
     facts: &SetFacts<'_>,
@@ -78,6 +89,10 @@ pub fn pod_clique(
 ) -> NewObject {
     let of_set = &facts.cliques[clique.position];
     let template = clique_template(facts, layout, clique, template_hash);
+    let mut annotations = template.annotations;
+    if let Some(offset) = pod_index_offset(layout, clique) {
+        annotations.insert(annotations::POD_INDEX_OFFSET.to_owned(), offset.to_string());
+    }
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
     let spec = PodCliqueSpec {
         role_name: of_set.template.spec.role_name.clone(),
@@ -94,7 +109,7 @@ pub fn pod_clique(
             name: clique.name.clone(),
             namespace: facts.namespace().to_owned(),
             labels: template.labels,
-            annotations: template.annotations,
+            annotations,
             finalizers: vec![finalizers::POD_CLIQUE],
         },
         owner: Some(owner.clone()),

@@ -20,7 +20,7 @@ pub use autoscaler::autoscalers;
 pub use claims::{
     Claim, WantedClaim, claim_content, claims_of_pod, resource_claim, template_object, template_objects, wanted_claims,
 };
-pub use clique::{CliqueTemplate, clique_template, pod_clique};
+pub use clique::{CliqueTemplate, clique_template, pod_clique, pod_index_offset};
 pub use gang::pod_gang;
 pub use gang_map::gang_map;
 pub use pod::{PodIdentity, pod};

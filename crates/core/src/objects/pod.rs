@@ -2,16 +2,16 @@
 
 use coppice_api::names::label_sets::{Labels, pod_labels};
 use coppice_api::names::pod_names::{pod_hostname, pod_name};
-use coppice_api::names::{environment, finalizers, labels};
+use coppice_api::names::{annotations, environment, finalizers, labels};
 use coppice_api::types::PodClique;
 use serde_json::{Map, Value, json};
 
 use super::environment::{for_each_container, from_label, prepend, variable};
-use super::{claims_of_pod, waiter};
+use super::{claims_of_pod, pod_index_offset, waiter};
 use crate::backends;
 use crate::facts::SetFacts;
 use crate::kind::Kind;
-use crate::layout::{CliqueLayout, ReplicaLayout};
+use crate::layout::{CliqueLayout, Place, ReplicaLayout};
 use crate::mnnvl;
 use crate::object::{Body, Metadata, NewObject, Owner};
 use crate::settings::Settings;
@@ -40,13 +40,20 @@ pub fn pod(
     let spec = specification(facts, settings, layout, clique, stored, identity.index);
     let none = Labels::new();
     let of_clique = stored.metadata.labels.as_ref().unwrap_or(&none);
+    let mut labels = pod_labels(of_clique, replica, &clique.name, &gang.name, identity.index);
+    if let Some(offset) = pod_index_offset(layout, clique) {
+        let index = offset.saturating_add(identity.index);
+        labels.insert(labels::SCALING_GROUP_POD_INDEX.to_owned(), index.to_string());
+    }
+    let mut annotations = stored.metadata.annotations.clone().unwrap_or_default();
+    annotations.remove(annotations::POD_INDEX_OFFSET);
     let mut pod = NewObject {
         kind: Kind::Pod,
         metadata: Metadata {
             name: pod_name(&clique.name, identity.index, identity.token),
             namespace: facts.namespace().to_owned(),
-            labels: pod_labels(of_clique, replica, &clique.name, &gang.name, identity.index),
-            annotations: stored.metadata.annotations.clone().unwrap_or_default(),
+            labels,
+            annotations,
             ..Metadata::default()
         },
         owner: Some(Owner::of(Kind::PodClique, &stored.metadata)),
@@ -92,19 +99,23 @@ fn specification(
     {
         spec.insert("priorityClassName".to_owned(), priority.into());
     }
-    prepend(
-        &mut spec,
-        &[
-            variable(environment::SET_NAME, facts.name()),
-            variable(environment::SET_INDEX, layout.index.to_string()),
-            variable(environment::CLIQUE_NAME, clique.name.clone()),
-            variable(
-                environment::HEADLESS_SERVICE,
-                replica.service_fqdn(facts.namespace(), &settings.cluster_domain),
-            ),
-            from_label(environment::POD_INDEX, labels::POD_INDEX),
-        ],
-    );
+    let mut variables = vec![
+        variable(environment::SET_NAME, facts.name()),
+        variable(environment::SET_INDEX, layout.index.to_string()),
+        variable(environment::CLIQUE_NAME, clique.name.clone()),
+        variable(
+            environment::HEADLESS_SERVICE,
+            replica.service_fqdn(facts.namespace(), &settings.cluster_domain),
+        ),
+        from_label(environment::POD_INDEX, labels::POD_INDEX),
+    ];
+    if clique.place != Place::Standalone {
+        variables.push(from_label(
+            environment::SCALING_GROUP_POD_INDEX,
+            labels::SCALING_GROUP_POD_INDEX,
+        ));
+    }
+    prepend(&mut spec, &variables);
     spec.insert("hostname".to_owned(), pod_hostname(&clique.name, index).into());
     spec.insert("subdomain".to_owned(), replica.headless_service_name().into());
     add_claims(&mut spec, facts, layout, clique, index);

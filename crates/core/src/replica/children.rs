@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coppice_api::names::annotations;
+use coppice_api::types::PodClique;
 use serde_json::{Value, json};
 
 use super::{Draft, Replica, weight};
 use crate::command::{Command, Kind, merge_patch};
-use crate::layout::Place;
+use crate::layout::{CliqueLayout, Place};
 use crate::object::{NewObject, Owner};
 use crate::objects;
 use crate::snapshot::{target_of, target_of_value};
@@ -145,8 +147,9 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
                     let patch = json!({"spec": {"autoScalingConfig": patch}});
                     draft.children.push(Command::Merge { target, patch });
                 }
+                keep_offset(replica, clique, stored, draft);
             }
-            Some(_) => {}
+            Some(stored) => keep_offset(replica, clique, stored, draft),
         }
     }
     let wanted: BTreeSet<&str> = replica
@@ -159,5 +162,20 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
         if !wanted.contains(name.as_str()) {
             super::teardown::clique(stored, replica.snapshot, draft);
         }
+    }
+}
+
+/// Keeps the record of how many pods stand before those of a clique in its copy. Pods keep the index that they were made
+/// with.
+fn keep_offset(replica: &Replica<'_>, clique: &CliqueLayout, stored: &PodClique, draft: &mut Draft) {
+    let Some(offset) = objects::pod_index_offset(&replica.layout, clique) else {
+        return;
+    };
+    let offset = offset.to_string();
+    let annotations = stored.metadata.annotations.as_ref();
+    if annotations.and_then(|all| all.get(annotations::POD_INDEX_OFFSET)) != Some(&offset) {
+        let target = target_of(Kind::PodClique, &stored.metadata);
+        let patch = json!({"metadata": {"annotations": {annotations::POD_INDEX_OFFSET: offset}}});
+        draft.merge_child(target, patch);
     }
 }

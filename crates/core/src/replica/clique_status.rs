@@ -1,7 +1,7 @@
 //! What a PodClique says of itself. Counts are of pods that count: those that are being deleted or have ended do not.
 
 use coppice_api::names::selectors::clique_selector;
-use coppice_api::types::{PodClique, PodCliqueStatus, PodCliqueUpdateProgress, PodsSelectedToUpdate};
+use coppice_api::types::{PodClique, PodCliqueStatus, PodCliqueUpdateProgress};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{CliqueState, Draft, Replica, Wait};
@@ -12,16 +12,20 @@ use crate::health::terminating::Terminating;
 use crate::reasons::Reason;
 use crate::report;
 use crate::snapshot::target_of;
+use crate::update::budget::Budget;
+use crate::update::in_progress::{self, Open};
 use crate::update::{Directive, Rolling};
 
+/// Returns how many cliques are being updated and make no progress.
 pub(crate) fn plan(
     replica: &Replica<'_>,
     directive: Directive,
     rolling: &Rolling,
     terminating: &Terminating,
     draft: &mut Draft,
-) {
+) -> u32 {
     let waits = draft.foremost_waits();
+    let mut stuck = 0;
     for (index, state) in replica.cliques.iter().enumerate() {
         let Some(stored) = state.stored.filter(|_| state.alive()) else {
             continue;
@@ -33,9 +37,10 @@ pub(crate) fn plan(
         let before = stored.status.clone().unwrap_or_default();
         let mut status = before.clone();
         counts(replica, stored, state, &mut status);
-        progress(replica, directive, rolling, index, &mut status);
+        progress(replica, directive, rolling, index, before.updated_replicas, &mut status);
         let updating = rolling.cliques.contains(&index);
         judge(replica, stored, state, updating, &mut status);
+        stuck += u32::from(report_update(replica, index, updating, &mut status, draft));
         mark(replica, stored, terminating, index, &mut status);
         let wait = waits.get(&replica.layout.cliques[index].name);
         report_wait(wait, &mut status.conditions, stored.metadata.generation, replica.now);
@@ -54,6 +59,7 @@ pub(crate) fn plan(
             }
         }
     }
+    stuck
 }
 
 fn counts(replica: &Replica<'_>, stored: &PodClique, state: &CliqueState<'_>, status: &mut PodCliqueStatus) {
@@ -88,6 +94,7 @@ fn progress(
     directive: Directive,
     rolling: &Rolling,
     index: usize,
+    updated_before: i32,
     status: &mut PodCliqueStatus,
 ) {
     let now = Some(Time(whole_seconds(replica.now)));
@@ -104,10 +111,11 @@ fn progress(
         Directive::Hold | Directive::Recreate => rolling.cliques.contains(&index),
     };
     if takes_part && !begun {
-        let ended = (directive == Directive::OnDelete).then(|| now.clone()).flatten();
+        let on_delete = directive == Directive::OnDelete;
         status.update_progress = Some(PodCliqueUpdateProgress {
-            update_started_at: now,
-            update_ended_at: ended,
+            update_started_at: now.clone(),
+            update_ended_at: now.clone().filter(|_| on_delete),
+            last_progressed_at: now.filter(|_| !on_delete),
             pod_clique_set_generation_hash: replica.context.generation_hash(),
             pod_template_hash: target,
             ..PodCliqueUpdateProgress::default()
@@ -117,20 +125,52 @@ fn progress(
     let Some(progress) = status.update_progress.as_mut() else {
         return;
     };
-    if progress.update_ended_at.is_none() && begun && state.updated() {
-        progress.update_ended_at = now;
-        progress.ready_pods_selected_to_update = None;
+    let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    progress.updated_scheduled_replicas = number(state.count(|pod| pod.scheduled && state.is_updated(pod)));
+    if progress.update_ended_at.is_some() {
         return;
     }
-    if let Some((_, pod)) = rolling.selected.as_ref().filter(|(selected, _)| *selected == index) {
-        let selection = progress
-            .ready_pods_selected_to_update
-            .get_or_insert_with(PodsSelectedToUpdate::default);
-        if !selection.current.is_empty() && selection.current != *pod {
-            selection.completed.push(std::mem::take(&mut selection.current));
-        }
-        selection.current.clone_from(pod);
+    let ended = begun && state.updated() && !rolling.cliques.contains(&index);
+    if ended || directive == Directive::OnDelete {
+        progress.update_ended_at = now;
+        progress.last_progressed_at = None;
+        progress.ready_pods_selected_to_update = None;
+    } else if status.updated_replicas > updated_before || progress.last_progressed_at.is_none() {
+        progress.last_progressed_at = now;
     }
+}
+
+/// Says whether the clique is being updated. Returns whether it makes no progress.
+fn report_update(
+    replica: &Replica<'_>,
+    index: usize,
+    updating: bool,
+    status: &mut PodCliqueStatus,
+    draft: &mut Draft,
+) -> bool {
+    let state = &replica.cliques[index];
+    let position = replica.layout.cliques[index].position;
+    let template = replica.context.facts.cliques[position].template;
+    let budget = Budget::of(template.rolling_update.as_ref());
+    let progress = status.update_progress.as_ref();
+    let open = progress.filter(|progress| progress.update_ended_at.is_none());
+    let open = open.map(|progress| Open {
+        updated: state.with_current_template(),
+        desired: state.desired(),
+        last_progress: progress.last_progressed_at.as_ref().map_or(replica.now, |time| time.0),
+        budget: (updating && state.standalone()).then_some(budget),
+    });
+    let report = in_progress::report(open, "pods", replica.now);
+    if let Some(at) = report.wake_at {
+        draft.wake_at(at);
+    }
+    conditions::set(
+        &mut status.conditions,
+        report.verdict,
+        status.observed_generation,
+        replica.now,
+    );
+    report.stuck
 }
 
 fn judge(
@@ -153,6 +193,11 @@ fn judge(
         message: format!("{scheduled} pods have a node, {minimum} are needed"),
     };
     conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
+    conditions::latch(
+        &mut status.last_scheduled,
+        &status.conditions,
+        ConditionType::PodCliqueScheduled,
+    );
     conditions::set(
         &mut status.conditions,
         breach::of_clique(state, updating, replica.context.settings),

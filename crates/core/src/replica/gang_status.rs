@@ -85,6 +85,8 @@ pub(crate) fn plan(
             Reason::GangNotReady,
             whole(&ready, "every clique has its minimum ready"),
         );
+        conditions::latch(&mut status.last_scheduled, &status.conditions, ConditionType::Scheduled);
+        conditions::latch(&mut status.last_ready, &status.conditions, ConditionType::Ready);
         let of_gang = gang
             .cliques
             .iter()

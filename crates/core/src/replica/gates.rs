@@ -1,4 +1,5 @@
-//! Releases the pods of a gang to the scheduler once the gangs that it depends on are scheduled.
+//! Releases the pods of a gang to the scheduler once the gangs that it depends on are scheduled, or were: a gang that
+//! loses a pod later holds nobody back.
 
 use super::{Draft, Replica};
 use crate::command::Command;
@@ -23,8 +24,13 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
     }
 }
 
-/// What a gang still lacks, in words; nothing when it is scheduled.
+/// What a gang still lacks, in words; nothing when it is scheduled or was.
 fn unscheduled(replica: &Replica<'_>, gang: &GangLayout) -> Option<String> {
+    let stored = replica.snapshot.gangs.get(&gang.name);
+    let status = stored.and_then(|stored| stored.status.as_ref());
+    if status.is_some_and(|status| status.last_scheduled.is_some()) {
+        return None;
+    }
     gang.cliques.iter().find_map(|&index| {
         let (clique, state) = (&replica.layout.cliques[index], &replica.cliques[index]);
         (state.scheduled() < clique.min_available).then(|| {

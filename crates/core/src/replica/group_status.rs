@@ -12,6 +12,8 @@ use crate::health::terminating::Terminating;
 use crate::reasons::Reason;
 use crate::snapshot::target_of;
 use crate::update::Rolling;
+use crate::update::budget::Budget;
+use crate::update::in_progress::{self, Open};
 
 /// Copies of one group, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub(crate) struct GroupCounts {
     pub(crate) updated_all: bool,
     /// Whether the group has fallen below its minimum of copies.
     pub(crate) breached: bool,
+    /// Whether it is being updated and makes no progress.
+    pub(crate) stuck: bool,
     /// Whether the stored status could be read as "updated" by more copies than are.
     pub(crate) overstated: bool,
 }
@@ -102,7 +106,8 @@ fn write(
     if counts.updated_all && !updating {
         status.current_pod_clique_set_generation_hash = Some(replica.context.generation_hash());
     }
-    progress(replica, counts, updating, &mut status);
+    progress(replica, counts, updating, before.updated_replicas, &mut status);
+    counts.stuck = report_update(replica, group, counts, updating, &mut status, draft);
     let verdict = breach::of_group(replica, group, counts.available, updating);
     counts.breached = verdict.status == Some(true);
     conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
@@ -156,7 +161,13 @@ fn write(
     }
 }
 
-fn progress(replica: &Replica<'_>, counts: &GroupCounts, updating: bool, status: &mut PodCliqueScalingGroupStatus) {
+fn progress(
+    replica: &Replica<'_>,
+    counts: &GroupCounts,
+    updating: bool,
+    updated_before: i32,
+    status: &mut PodCliqueScalingGroupStatus,
+) {
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
     let now = Time(whole_seconds(replica.now));
     let generation = replica.context.generation_hash();
@@ -166,9 +177,9 @@ fn progress(replica: &Replica<'_>, counts: &GroupCounts, updating: bool, status:
         .is_some_and(|progress| progress.pod_clique_set_generation_hash == generation);
     if updating && !begun {
         status.update_progress = Some(PodCliqueScalingGroupUpdateProgress {
-            last_progressed_at: None,
             update_started_at: now.clone(),
             update_ended_at: None,
+            last_progressed_at: Some(now.clone()),
             pod_clique_set_generation_hash: generation,
             updated_pod_cliques_count: 0,
             total_pod_cliques_count: 0,
@@ -179,8 +190,46 @@ fn progress(replica: &Replica<'_>, counts: &GroupCounts, updating: bool, status:
     if let Some(progress) = status.update_progress.as_mut() {
         progress.updated_pod_cliques_count = number(counts.updated_cliques);
         progress.total_pod_cliques_count = number(counts.total_cliques);
-        if !updating && progress.update_ended_at.is_none() && counts.updated_all {
+        if progress.update_ended_at.is_some() {
+            return;
+        }
+        if !updating && (counts.updated_all || replica.context.on_delete()) {
             progress.update_ended_at = Some(now);
+            progress.last_progressed_at = None;
+            progress.ready_replica_indices_selected_to_update = None;
+        } else if status.updated_replicas > updated_before || progress.last_progressed_at.is_none() {
+            progress.last_progressed_at = Some(now);
         }
     }
+}
+
+/// Says whether the group is being updated. Returns whether it makes no progress.
+fn report_update(
+    replica: &Replica<'_>,
+    group: usize,
+    counts: &GroupCounts,
+    updating: bool,
+    status: &mut PodCliqueScalingGroupStatus,
+    draft: &mut Draft,
+) -> bool {
+    let budget = Budget::of(replica.context.facts.groups[group].config.rolling_update.as_ref());
+    let progress = status.update_progress.as_ref();
+    let open = progress.filter(|progress| progress.update_ended_at.is_none());
+    let open = open.map(|progress| Open {
+        updated: counts.updated,
+        desired: replica.layout.groups[group].wanted,
+        last_progress: progress.last_progressed_at.as_ref().map_or(replica.now, |time| time.0),
+        budget: updating.then_some(budget),
+    });
+    let report = in_progress::report(open, "copies", replica.now);
+    if let Some(at) = report.wake_at {
+        draft.wake_at(at);
+    }
+    conditions::set(
+        &mut status.conditions,
+        report.verdict,
+        status.observed_generation,
+        replica.now,
+    );
+    report.stuck
 }

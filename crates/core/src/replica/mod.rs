@@ -31,7 +31,7 @@ use crate::context::SetContext;
 use crate::draft::{Draft, Wait, weight};
 use crate::health::terminating;
 use crate::report;
-use crate::snapshot::ReplicaSnapshot;
+use crate::snapshot::{PodFacts, ReplicaSnapshot};
 use crate::state::{CliqueState, Replica};
 use crate::update::{self, Directive};
 
@@ -74,6 +74,10 @@ pub struct ReplicaSummary {
     pub current: bool,
     /// Whether no stored status of it claims more updated pods or copies than there are, by the set's templates.
     pub truthful: bool,
+    /// Whether something in it is being updated.
+    pub updating: bool,
+    /// Cliques and groups that are being updated and make no progress.
+    pub stuck: u32,
     /// Whether no pod of it has a node.
     pub unscheduled: bool,
     /// Whether something in it fell below its minimum.
@@ -119,11 +123,13 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let pod_groups = gangs::plan(&replica, &pods, &mut draft);
     membership::plan_pods(&replica, &mut draft);
     gates::plan(&replica, &mut draft);
-    clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
+    let stuck = clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
     let groups = group_status::plan(&replica, &rolling, &terminating, &mut draft);
     let gangs = gang_status::plan(&replica, &pods, &pod_groups, &mut draft);
     let mut summary = summarise(&replica, &groups);
     summary.gangs = gangs.into();
+    summary.updating = !rolling.is_idle();
+    summary.stuck += stuck;
     summary.missing_templates = claims.missing;
     let stalls = draft.waits.iter().filter(|wait| wait.is_stall());
     summary.stall = Wait::foremost(stalls).cloned();
@@ -137,6 +143,23 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     ReplicaPlan::new(draft, summary)
 }
 
+/// Whether a pod of a clique that is no longer wanted, such as one of a copy that was scaled away, still runs with a
+/// template that the set no longer has.
+fn has_outdated_leftovers(replica: &Replica<'_>) -> bool {
+    let wanted: BTreeSet<&str> = replica
+        .layout
+        .cliques
+        .iter()
+        .map(|clique| clique.name.as_str())
+        .collect();
+    let leftover = |pod: &&Arc<PodFacts>| pod.active() && !wanted.contains(pod.clique.as_str());
+    let identities = &replica.context.identities;
+    replica.snapshot.pods.values().filter(leftover).any(|pod| {
+        let mut identities = identities.iter();
+        !identities.any(|identity| identity.matches_label(&pod.template_hash))
+    })
+}
+
 fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> ReplicaSummary {
     let standalone: Vec<&CliqueState<'_>> = replica.cliques.iter().filter(|clique| clique.standalone()).collect();
     let updated_cliques = standalone.iter().filter(|clique| clique.updated()).count();
@@ -146,9 +169,13 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
         generation: replica.context.facts.set.metadata.generation,
         available: standalone.iter().all(|clique| clique.available())
             && groups.iter().all(|group| group.available_enough),
-        updated: updated_cliques == standalone.len() && updated_groups == groups.len(),
+        updated: updated_cliques == standalone.len()
+            && updated_groups == groups.len()
+            && !has_outdated_leftovers(replica),
         current: replica.cliques.iter().all(|clique| clique.current),
         truthful: !replica.cliques.iter().any(CliqueState::overstated) && !groups.iter().any(|group| group.overstated),
+        updating: false,
+        stuck: groups.iter().map(|group| u32::from(group.stuck)).sum(),
         unscheduled: replica.cliques.iter().all(|clique| clique.scheduled() == 0),
         breached: standalone.iter().any(|clique| clique.breached()) || groups.iter().any(|group| group.breached),
         mapped: gang_map::is_followed(replica),

@@ -58,7 +58,12 @@ pub(crate) fn advance(
         .currently_updating
         .first()
         .and_then(|update| wanted(update.replica_index));
-    let done = |index: u32| snapshot.replicas.get(&index).is_some_and(|replica| replica.updated);
+    let done = |index: u32| {
+        snapshot
+            .replicas
+            .get(&index)
+            .is_some_and(|replica| replica.updated && !replica.updating)
+    };
     if active.is_some_and(|index| !done(index)) {
         return;
     }

@@ -17,6 +17,7 @@ use crate::packing::{referenced_domains, topology_name};
 use crate::reasons::Reason;
 use crate::replica::ReplicaSummary;
 use crate::report;
+use crate::update::in_progress;
 
 /// The code of an error about a missing ResourceClaimTemplate.
 pub(crate) const TEMPLATE_ERROR: &str = "ERR_GET_RESOURCECLAIMTEMPLATE";
@@ -164,6 +165,10 @@ pub(crate) fn count(
         }
     };
     say(ConditionType::Degraded, degraded, reason, message);
+    let stuck = wanted.iter().map(|replica| replica.stuck).sum();
+    let updated = wanted.iter().filter(|replica| replica.updated).count();
+    let verdict = in_progress::of_set(updating, updated, replicas, stuck);
+    conditions::set(&mut status.conditions, verdict, generation, now);
     topology(context, now, status);
     guarantees(context, now, status);
     if wanted.len() == replicas as usize && wanted.iter().all(|replica| replica.mapped) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coppice_api::canonical::{TemplateIdentity, TemplateView, same_template};
-use coppice_api::names::{label_sets::Labels, labels};
+use coppice_api::names::{annotations, label_sets::Labels, labels};
 use coppice_api::types::PodClique;
 
 use crate::conditions::{self, ConditionType};
@@ -119,13 +119,18 @@ impl<'a> CliqueState<'a> {
         self.count(|pod| self.has_template(pod))
     }
 
-    /// Pods with the set's template: what "updated" means to readers of a status.
-    pub fn with_current_template(&self) -> u32 {
+    /// Whether a pod has the set's template: what "updated" means to readers of a status.
+    pub fn is_updated(&self, pod: &PodFacts) -> bool {
         if self.current {
-            self.with_template()
+            self.has_template(pod)
         } else {
-            self.count(|pod| self.wanted.matches_label(&pod.template_hash))
+            self.wanted.matches_label(&pod.template_hash)
         }
+    }
+
+    /// Pods with the set's template.
+    pub fn with_current_template(&self) -> u32 {
+        self.count(|pod| self.is_updated(pod))
     }
 
     /// Whether the stored status could be read as "updated" by more pods than are. One that speaks of an older
@@ -140,6 +145,15 @@ impl<'a> CliqueState<'a> {
     /// Counts active pods.
     pub fn count(&self, wanted: impl Fn(&PodFacts) -> bool) -> u32 {
         u32::try_from(self.active.iter().filter(|pod| wanted(pod)).count()).unwrap_or(u32::MAX)
+    }
+
+    /// The pods that an update waits for: those it should have, or those it has where it gets no more.
+    pub fn desired(&self) -> u32 {
+        if self.held {
+            self.count(|_| true).min(self.replicas)
+        } else {
+            self.replicas
+        }
     }
 
     /// Whether its minimum is ready.
@@ -191,7 +205,8 @@ fn template_of(
     let desired = objects::clique_template(&context.facts, layout, clique, "");
     let priority = context.facts.set.spec.template.priority_class_name.as_deref();
     let (desired_labels, stored_labels) = (users(&desired.labels), users(stored_labels));
-    let stored_annotations = stored.metadata.annotations.as_ref().unwrap_or(&empty);
+    let mut stored_annotations = stored.metadata.annotations.clone().unwrap_or_default();
+    stored_annotations.remove(annotations::POD_INDEX_OFFSET);
     let view = |labels, annotations, spec| TemplateView {
         labels,
         annotations,
@@ -199,7 +214,7 @@ fn template_of(
         spec,
     };
     let same = same_template(
-        &view(&stored_labels, stored_annotations, stored.spec.pod_spec.as_map()),
+        &view(&stored_labels, &stored_annotations, stored.spec.pod_spec.as_map()),
         &view(&desired_labels, &desired.annotations, desired.pod_spec.as_map()),
     );
     (label, same)

@@ -3,6 +3,8 @@
 //! The strategies share one interface: given a replica, which cliques take the new template now and which pods go.
 //! Everything else (creating the replacements, gangs, status) is the same for all of them and knows no strategy.
 
+pub mod budget;
+pub(crate) mod in_progress;
 mod rolling_recreate;
 mod template;
 
@@ -34,8 +36,13 @@ pub struct Rolling {
     pub groups: BTreeSet<usize>,
     /// Positions of cliques whose template is written in this plan; their pods wait for the next one.
     pub rewritten: BTreeSet<usize>,
-    /// For a clique, the ready pod that is being replaced.
-    pub selected: Option<(usize, String)>,
+}
+
+impl Rolling {
+    /// Whether nothing is being updated.
+    pub fn is_idle(&self) -> bool {
+        self.cliques.is_empty() && self.groups.is_empty()
+    }
 }
 
 /// What the replica with this index may do, by the status of the set.

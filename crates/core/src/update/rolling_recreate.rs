@@ -1,12 +1,14 @@
 //! RollingRecreate: pods are deleted and come back with the new template.
 //!
-//! In a clique of its own, pods that serve nothing go at once, ready ones singly. In a scaling group whole copies go:
-//! those that serve nothing at once, available ones singly. The next one goes only when every replacement is ready, so
-//! our own hand never takes more than one at a time, and none that would leave less than the minimum (a clique whose
-//! minimum is all its pods gives up one).
+//! In a clique of its own, pods that serve nothing go at once, ready ones as far as the budget allows. In a scaling group
+//! whole copies go: those that serve nothing at once, available ones as far as the budget allows. Whatever is not ready,
+//! for whichever reason, counts against the budget, so our own hand never leaves more than `maxUnavailable` missing; and
+//! because old units that serve nothing are always taken, none of them can use the budget up for good. The minimum is no
+//! bound. An update ends when the last replacement is ready.
 
 use std::sync::Arc;
 
+use super::budget::Budget;
 use super::{Rolling, template};
 use crate::draft::Draft;
 use crate::health::terminating::Terminating;
@@ -24,11 +26,6 @@ pub(super) fn plan(replica: &Replica<'_>, terminating: &Terminating, draft: &mut
         copies(replica, group, terminating, &mut rolling, draft);
     }
     rolling
-}
-
-/// How many may be left when one is taken: the minimum, or all but one where the minimum is all.
-fn floor(minimum: u32, all: u32) -> u32 {
-    minimum.min(all.saturating_sub(1))
 }
 
 fn standalone(replica: &Replica<'_>, index: usize, rolling: &mut Rolling, draft: &mut Draft) {
@@ -59,16 +56,13 @@ fn standalone(replica: &Replica<'_>, index: usize, rolling: &mut Rolling, draft:
     for pod in &idle {
         draft.delete(pod.target());
     }
-    let complete = u32::try_from(state.active.len()).ok() == Some(state.replicas);
-    let all_ready = idle.is_empty() && state.ready() == state.replicas;
-    let allowed = state.ready().saturating_sub(1) >= floor(state.min_available, state.replicas);
-    if let Some(oldest) = ready.iter().min_by_key(|pod| (pod.created, pod.index))
-        && complete
-        && all_ready
-        && allowed
-    {
-        rolling.selected = Some((index, oldest.name.clone()));
-        draft.delete(oldest.target());
+    let position = replica.layout.cliques[index].position;
+    let budget = Budget::of(replica.context.facts.cliques[position].template.rolling_update.as_ref());
+    let allowed = budget.allowance(state.desired(), state.ready());
+    let mut oldest = ready;
+    oldest.sort_by_key(|pod| (pod.created, pod.index));
+    for pod in oldest.into_iter().take(allowed as usize) {
+        draft.delete(pod.target());
     }
 }
 
@@ -80,7 +74,9 @@ fn unfinished(replica: &Replica<'_>, index: usize) -> bool {
     let open = status
         .and_then(|status| status.update_progress.as_ref())
         .is_some_and(|progress| progress.pod_template_hash == target && progress.update_ended_at.is_none());
-    open && !state.updated()
+    // A copy of a group is a unit, and serves with its minimum; a clique of its own has its pods as units.
+    let all_ready = !state.standalone() || state.ready() >= state.desired();
+    open && !(state.updated() && all_ready)
 }
 
 /// One copy of a scaling group during an update.
@@ -119,15 +115,13 @@ fn copies(replica: &Replica<'_>, group: usize, terminating: &Terminating, rollin
     for copy in copies.iter().filter(|copy| copy.old && !copy.available) {
         recreate(replica, copy, rolling, draft);
     }
-    let in_flight = copies.iter().any(|copy| !copy.available);
     let available = u32::try_from(copies.iter().filter(|copy| copy.available).count()).unwrap_or(0);
-    let minimum = replica.context.facts.groups[group].min_available;
-    let allowed = available.saturating_sub(1) >= floor(minimum, layout.copies);
-    if in_flight || !allowed {
-        return;
-    }
+    let budget = Budget::of(replica.context.facts.groups[group].config.rolling_update.as_ref());
+    let allowed = budget.allowance(layout.copies, available);
+    let mut candidates: Vec<&Copy> = copies.iter().filter(|copy| copy.old && copy.available).collect();
     // A copy whose template was written before, but whose pods were not deleted yet, is finished first.
-    if let Some(copy) = copies.iter().filter(|copy| copy.old).min_by_key(|copy| !copy.rewritten) {
+    candidates.sort_by_key(|copy| !copy.rewritten);
+    for copy in candidates.into_iter().take(allowed as usize) {
         recreate(replica, copy, rolling, draft);
     }
 }

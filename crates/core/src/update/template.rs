@@ -1,6 +1,6 @@
 //! The template of a clique that exists, brought to what the set has now.
 
-use coppice_api::names::labels;
+use coppice_api::names::{annotations, labels};
 use serde_json::{Value, json};
 
 use crate::command::{Command, Kind, merge_patch};
@@ -16,9 +16,11 @@ pub(crate) fn patch(replica: &Replica<'_>, index: usize) -> Option<Command> {
     let desired = objects::clique_template(&replica.context.facts, &replica.layout, clique, &hash);
     debug_assert!(desired.labels.contains_key(labels::POD_TEMPLATE_HASH));
     let view = |labels: Value, annotations: Value, pod_spec: Value| json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": {"podSpec": pod_spec}});
+    let mut annotations = stored.metadata.annotations.clone().unwrap_or_default();
+    annotations.remove(annotations::POD_INDEX_OFFSET);
     let current = view(
         json!(stored.metadata.labels.clone().unwrap_or_default()),
-        json!(stored.metadata.annotations.clone().unwrap_or_default()),
+        json!(annotations),
         json!(stored.spec.pod_spec),
     );
     let wanted = view(

@@ -14,6 +14,8 @@ pub(crate) struct Clique {
     pub(crate) min_available: u32,
     /// The scaling group it belongs to, if any.
     pub(crate) group: Option<usize>,
+    /// How many pods may be unavailable during an update; by default one.
+    pub(crate) budget: Option<u32>,
 }
 
 /// A scaling group of a generated set.
@@ -21,6 +23,8 @@ pub(crate) struct Clique {
 pub(crate) struct Group {
     pub(crate) replicas: u32,
     pub(crate) min_available: u32,
+    /// How many copies may be unavailable during an update; by default one.
+    pub(crate) budget: Option<u32>,
 }
 
 /// A generated set.
@@ -100,7 +104,7 @@ impl Shape {
                     .collect();
                 (!members.is_empty()).then(|| {
                     json!({"name": format!("g{index}"), "cliqueNames": members, "replicas": group.replicas,
-                           "minAvailable": group.min_available})
+                           "minAvailable": group.min_available, "rollingUpdate": {"maxUnavailable": group.budget}})
                 })
             })
             .collect();
@@ -122,7 +126,8 @@ impl Shape {
 
     fn clique(&self, index: usize) -> Value {
         let clique = &self.cliques[index];
-        json!({"name": format!("c{index}"), "spec": {
+        let budget = clique.budget.filter(|_| clique.group.is_none());
+        json!({"name": format!("c{index}"), "rollingUpdate": {"maxUnavailable": budget}, "spec": {
             "roleName": format!("r{index}"), "replicas": clique.replicas, "minAvailable": clique.min_available,
             "podSpec": {"containers": [{"name": "m", "image": "i:0"}]},
         }})

@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) troubles: Vec<history::Trouble>,
     /// The newest generation that each object's status has spoken of, by uid.
     pub(crate) observed: BTreeMap<String, i64>,
+    /// When the last plans asked to be made again.
+    deadline: Option<Timestamp>,
     /// Whether only replicas that exist are planned.
     only_existing: bool,
     version: u64,
@@ -67,6 +69,7 @@ impl World {
             claim_templates: BTreeMap::new(),
             troubles: Vec::new(),
             observed: BTreeMap::new(),
+            deadline: None,
             only_existing: false,
             version: 0,
         };
@@ -235,6 +238,7 @@ impl World {
             .map(|object| Arc::new(serde_json::from_value(object.clone()).expect("a revision")))
             .collect();
         context.adopted_hash = adopted_hash(&context, &revisions);
+        self.deadline = None;
         let mut changes = 0;
         let mut summaries: BTreeMap<u32, ReplicaSummary> = BTreeMap::new();
         for index in self.replica_indices(u32::try_from(set.spec.replicas).unwrap_or(0)) {
@@ -248,6 +252,7 @@ impl World {
             let floors = self.serving();
             changes += self.carry_out_plan(&plan.stages);
             self.check_floors(&floors, &plan.stages);
+            self.deadline = self.deadline.into_iter().chain(plan.deadline).min();
             summaries.insert(index, plan.summary);
         }
         let find = |kind: &str| self.of_kind(kind).next().cloned().map(Arc::new);
@@ -284,6 +289,11 @@ impl World {
             }
             assert!(round < 500, "does not settle; last writes: {:?}", self.writes);
         }
+    }
+
+    /// When the planners want to be called again although nothing happens.
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadline
     }
 
     /// As [`Self::settle`], for a set that asks for more replicas than can be looked at: only those that exist are.

@@ -12,6 +12,8 @@ use super::World;
 pub(crate) struct Serving {
     ready: BTreeMap<String, usize>,
     copies: BTreeMap<String, BTreeSet<u64>>,
+    /// Standalone cliques with an update that has not ended.
+    updating: BTreeSet<String>,
 }
 
 fn live(object: &Value) -> bool {
@@ -27,6 +29,12 @@ fn number(value: &Value) -> usize {
 
 fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["labels"][key].as_str()
+}
+
+/// The budget of a clique or scaling group of the template.
+fn budget(template: Option<&Value>) -> usize {
+    let budget = template.map_or(&Value::Null, |template| &template["rollingUpdate"]["maxUnavailable"]);
+    number(budget).max(1)
 }
 
 fn marked(object: &Value) -> bool {
@@ -60,7 +68,13 @@ impl World {
             let name = clique["metadata"]["name"].as_str().expect("a name").to_owned();
             let ready = self.ready_pods(clique);
             match label(clique, "grove.io/podcliquescalinggroup") {
-                None => drop(serving.ready.insert(name, ready)),
+                None => {
+                    let progress = &clique["status"]["updateProgress"];
+                    if progress.is_object() && !progress["updateEndedAt"].is_string() {
+                        serving.updating.insert(name.clone());
+                    }
+                    serving.ready.insert(name, ready);
+                }
                 Some(group) => {
                     let copy = label(clique, "grove.io/podcliquescalinggroup-replica-index").expect("an index");
                     let copy: u64 = copy.parse().expect("a number");
@@ -81,10 +95,23 @@ impl World {
         serving
     }
 
-    /// What was deleted by our own hand has left enough: at least the minimum, or all but one where the minimum is all.
-    /// What is terminated, was deleted by somebody or is no longer wanted has no floor.
+    /// What was deleted by our own hand has left enough: all but the budget of an update. And an update that has ended left
+    /// every pod ready. What is terminated, was deleted by somebody or is no longer wanted has no floor.
     pub(crate) fn check_floors(&self, before: &Serving, stages: &[Vec<Command>]) {
         let Some(set) = self.set() else { return };
+        let set_object = self.of_kind("PodCliqueSet").next().expect("there is one");
+        if set_object["spec"]["updateStrategy"]["type"] != "OnDelete" {
+            for name in before.updating.difference(&self.serving().updating) {
+                let Some(clique) = self.objects.get(&("PodClique".to_owned(), name.clone())) else {
+                    continue;
+                };
+                let (ready, size) = (before.ready[name], number(&clique["spec"]["replicas"]));
+                assert!(
+                    !live(clique) || ready >= size,
+                    "the update of {name} ended with {ready} of {size} pods ready"
+                );
+            }
+        }
         let own_hand = stages
             .iter()
             .flatten()
@@ -104,7 +131,10 @@ impl World {
                 continue;
             };
             let size = number(&clique["spec"]["replicas"]);
-            let floor = Self::minimum(clique).min(size.saturating_sub(1));
+            let template = set_object["spec"]["template"]["cliques"].as_array();
+            let mut templates = template.into_iter().flatten();
+            let template = templates.find(|template| template["spec"]["roleName"] == clique["spec"]["roleName"]);
+            let floor = size.saturating_sub(budget(template));
             assert!(
                 has >= had || *has >= floor,
                 "{name} went from {had} to {has} ready pods, its floor is {floor}"
@@ -127,7 +157,12 @@ impl World {
                 continue;
             }
             let (had, has) = (count(before), count(&after));
-            let floor = number(&group["spec"]["minAvailable"]).min(copies.saturating_sub(1));
+            let index = label(group, "grove.io/podcliqueset-replica-index").expect("an index");
+            let template = set_object["spec"]["template"]["podCliqueScalingGroups"].as_array();
+            let mut templates = template.into_iter().flatten();
+            let template =
+                templates.find(|template| name == format!("wl-{index}-{}", template["name"].as_str().expect("a name")));
+            let floor = copies.saturating_sub(budget(template));
             assert!(
                 has >= had || has >= floor,
                 "{name} went from {had} to {has} available copies, its floor is {floor}"
