@@ -20,7 +20,7 @@ impl Engine {
         if let Some(reason) = &question.incomplete {
             round.explain(question, reason.clone());
         }
-        if question.gang.is_scheduled() {
+        if question.gang.is_scheduled() || self.awaits_siblings(question, round) {
             return;
         }
         if self.repeat_refusal(question, round) || self.complete_stored_plan(question, round) {
@@ -43,6 +43,20 @@ impl Engine {
                 self.refuse(question, Reason::new(ReasonCode::BudgetExhausted, message), round);
             }
         }
+    }
+
+    /// Whether a gang should wait for a moment until it is known which gangs follow it into the domain that it takes.
+    fn awaits_siblings(&self, question: &Question, round: &mut Round) -> bool {
+        let due = question
+            .since
+            .saturating_add(self.settings.arrival)
+            .unwrap_or(question.since);
+        let Some(reason) = question.arriving.as_ref().filter(|_| due > round.now) else {
+            return false;
+        };
+        wake(&mut round.decision, due);
+        round.explain(question, reason.clone());
+        true
     }
 
     /// Places those groups of a gang that has begun whose missing pods have room, when others of its groups have none: what one

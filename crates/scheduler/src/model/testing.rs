@@ -164,6 +164,21 @@ pub(crate) fn budget(name: &str, gang: &str, allowed: u32, version: u32) -> Arc<
     Arc::new(BudgetRecord::of(&object).expect("stored"))
 }
 
+/// A gang of replica 0 of a set, with what its labels say of it: epoch and role.
+pub(crate) fn gang_of_epoch(
+    (set, name): (&str, &str),
+    (epoch, role): (u32, &str),
+    floors: &[(&str, u32)],
+    pack: Option<&str>,
+) -> Arc<GangRecord> {
+    let mut object = gang_object(name, floors, pack);
+    object["metadata"]["labels"] = json!({
+        "app.kubernetes.io/part-of": set, "grove.io/podcliqueset-replica-index": "0",
+        "grove.io/epoch": epoch.to_string(), "grove.io/podgang-role": role,
+    });
+    read_gang(&object)
+}
+
 fn read_gang(object: &Value) -> Arc<GangRecord> {
     let gang = serde_json::from_value(object.clone()).expect("a gang");
     Arc::new(GangRecord::of(&gang).expect("stored"))
