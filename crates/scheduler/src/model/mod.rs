@@ -44,6 +44,8 @@ mod pods;
 mod question;
 mod rebuild;
 mod replica;
+#[cfg(test)]
+mod replica_tests;
 mod running;
 mod spread;
 mod stored_plan;
