@@ -127,7 +127,7 @@ impl Engine {
             round.explain(question, reason);
             return;
         }
-        if self.backfill(question, round) {
+        if !round.keeping && self.backfill(question, round) {
             return;
         }
         let patience = self.patience(question, round);
@@ -199,8 +199,11 @@ impl Engine {
             }
         };
         if left > 0 {
+            let rest = self.model.question(id);
+            let held = rest.as_ref().and_then(|rest| self.held_against(rest, round));
+            let reason = held.unwrap_or(reason);
             round.reasons.insert(id.clone(), (reason.clone(), false));
-            if let Some(question) = self.model.question(id) {
+            if let Some(question) = rest {
                 let room = self.model.room();
                 let refused = Refused {
                     room,

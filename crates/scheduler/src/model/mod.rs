@@ -103,6 +103,7 @@ pub struct Model {
     unplaced: BTreeSet<ObjectKey>,
     changes: Changes,
     room: u64,
+    capacity: u64,
     version: u64,
     /// What the shapes may grow to before those in use are counted.
     limits: forgetting::Limits,
@@ -137,6 +138,7 @@ impl Model {
             unplaced: BTreeSet::new(),
             changes: Changes::default(),
             room: 0,
+            capacity: 0,
             version: 0,
             limits: forgetting::Limits::default(),
             torn: false,
@@ -162,6 +164,12 @@ impl Model {
     #[must_use]
     pub fn room(&self) -> u64 {
         self.room
+    }
+
+    /// A number that grows whenever nodes come or change.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
     }
 
     /// A number that changes whenever pods come to nodes or leave them, or nodes change.

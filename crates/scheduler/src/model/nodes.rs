@@ -17,6 +17,7 @@ impl Model {
             return;
         }
         self.room += 1;
+        self.capacity += 1;
         let mut new = Vec::new();
         for node in &changed {
             if self.nodes.insert(node.name.clone(), node.clone()).is_none() {
