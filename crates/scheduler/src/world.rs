@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use coppice_api::types::{ClusterTopologyBinding, PodClique, PodGang};
+use coppice_api::types::{ClusterTopologyBinding, PodGang};
 use coppice_runtime::cache::{Cache, Kind, ObjectKey, Projection, Typed, reflect};
 use coppice_runtime::supervise::Group;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -16,7 +16,7 @@ use kube::{Client, Resource};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::model::{BudgetRecord, CliqueRecords, GangRecord, Model, NodeProjection, PodRecords, topology_levels};
+use crate::model::{BudgetRecord, GangRecord, Model, NodeProjection, PodRecords, topology_levels};
 
 /// Keys that changed.
 #[derive(Debug, Default)]
@@ -26,7 +26,6 @@ struct Changed {
     gangs: BTreeSet<ObjectKey>,
     topologies: bool,
     budgets: BTreeSet<ObjectKey>,
-    cliques: BTreeSet<ObjectKey>,
 }
 
 /// The kinds that the scheduler watches.
@@ -39,7 +38,6 @@ pub(crate) struct World {
     pub(crate) gangs: Kind<Typed<PodGang>>,
     topologies: Kind<Typed<ClusterTopologyBinding>>,
     budgets: Kind<Typed<PodDisruptionBudget>>,
-    cliques: Kind<CliqueRecords>,
     changed: Arc<Mutex<Changed>>,
     /// Rung when something changed.
     pub(crate) bell: Arc<Notify>,
@@ -55,8 +53,7 @@ impl World {
         let world = Self {
             records: records.clone(),
             nodes: cache.kind(resource::<Node>(), NodeProjection),
-            pods: cache.kind(resource::<Pod>(), records.clone()),
-            cliques: cache.kind(resource::<PodClique>(), CliqueRecords(records)),
+            pods: cache.kind(resource::<Pod>(), records),
             gangs: cache.kind(resource::<PodGang>(), Typed::default()),
             topologies: cache.kind(resource::<ClusterTopologyBinding>(), Typed::default()),
             budgets: cache.kind(resource::<PodDisruptionBudget>(), Typed::default()),
@@ -69,7 +66,6 @@ impl World {
         world.listen(&world.gangs, |changed, key| changed.gangs.extend([key]));
         world.listen(&world.topologies, |changed, _| changed.topologies = true);
         world.listen(&world.budgets, |changed, key| changed.budgets.extend([key]));
-        world.listen(&world.cliques, |changed, key| changed.cliques.extend([key]));
         world
     }
 
@@ -93,20 +89,13 @@ impl World {
         start(client, &self.gangs, group);
         start(client, &self.topologies, group);
         start(client, &self.budgets, group);
-        start(client, &self.cliques, group);
     }
 
     /// Whether something changed that no model knows.
     pub(crate) fn has_changed(&self) -> bool {
         let changed = self.changed.lock();
-        let lists = [
-            &changed.nodes,
-            &changed.pods,
-            &changed.gangs,
-            &changed.budgets,
-            &changed.cliques,
-        ];
-        changed.topologies || lists.iter().any(|keys| !keys.is_empty())
+        let keys = changed.nodes.len() + changed.pods.len() + changed.gangs.len() + changed.budgets.len();
+        keys > 0 || changed.topologies
     }
 
     /// Brings a model up to date.
@@ -139,12 +128,6 @@ impl World {
             match self.gangs.get(&moment, key).and_then(|gang| GangRecord::of(&gang)) {
                 Some(record) => model.take_in_gang(Arc::new(record)),
                 None => model.remove_gang(key),
-            }
-        }
-        for key in &changed.cliques {
-            match self.cliques.get(&moment, key) {
-                Some(record) => model.put_clique(record),
-                None => model.remove_clique(key),
             }
         }
         let mut gone = 0;

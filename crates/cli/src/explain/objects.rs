@@ -40,7 +40,7 @@ impl Snapshot {
         }
         if snapshot.objects.nodes.is_empty() && snapshot.objects.pods.is_empty() && snapshot.objects.gangs.is_empty() {
             bail!(
-                "{} has no nodes, pods or PodGangs: make it with kubectl get nodes,pods,podgangs,podcliquesets,podcliques,\
+                "{} has no nodes, pods or PodGangs: make it with kubectl get nodes,pods,podgangs,podcliquesets,\
                  clustertopologybindings,poddisruptionbudgets -A -o yaml",
                 file.display()
             );
@@ -62,7 +62,6 @@ impl Snapshot {
             "PodGang" => &mut self.objects.gangs,
             "ClusterTopologyBinding" => &mut self.objects.topologies,
             "PodDisruptionBudget" => &mut self.objects.disruption_budgets,
-            "PodClique" => &mut self.objects.cliques,
             "PodCliqueSet" => &mut self.sets,
             _ => return,
         };
@@ -89,7 +88,6 @@ impl Snapshot {
                 disruption_budgets: list(&client, "/apis/policy/v1/poddisruptionbudgets")
                     .await?
                     .unwrap_or_default(),
-                cliques: list(&client, &format!("{group}/podcliques")).await?.unwrap_or_default(),
             },
             sets: list(&client, &format!("{group}/podcliquesets"))
                 .await?

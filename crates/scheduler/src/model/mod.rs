@@ -33,7 +33,7 @@ pub mod node;
 pub mod pod;
 
 mod budgets;
-mod cliques;
+mod copies;
 mod demands;
 mod forgetting;
 mod gangs;
@@ -62,7 +62,6 @@ use coppice_placement::predicates::Node;
 use coppice_runtime::cache::ObjectKey;
 
 pub use budgets::BudgetRecord;
-pub use cliques::{CliqueRecord, CliqueRecords};
 pub use gang::{GangId, GangRecord, GroupRecord, PLACED, ReplicaKey, Standing};
 pub use intake::Rejected;
 pub use node::NodeProjection;
@@ -84,7 +83,6 @@ pub struct Model {
     gangs: BTreeMap<ObjectKey, Arc<GangRecord>>,
     topologies: BTreeMap<String, Vec<String>>,
     budgets: BTreeMap<ObjectKey, Arc<BudgetRecord>>,
-    cliques: BTreeMap<ObjectKey, Arc<CliqueRecord>>,
     /// Nodes of pods that are being bound.
     assumed: BTreeMap<ObjectKey, Arc<str>>,
     /// Label keys that some anti-affinity looks at; others do not tell pods apart.
@@ -98,7 +96,6 @@ pub struct Model {
     /// Pods that are being deleted and still take room.
     leaving: BTreeSet<ObjectKey>,
     replicas: BTreeMap<ReplicaKey, BTreeSet<ObjectKey>>,
-    cliques_of: BTreeMap<ReplicaKey, BTreeSet<ObjectKey>>,
     /// Gangs that do not say that they are placed.
     unplaced: BTreeSet<ObjectKey>,
     changes: Changes,
@@ -126,7 +123,6 @@ impl Model {
             gangs: BTreeMap::new(),
             topologies: BTreeMap::new(),
             budgets: BTreeMap::new(),
-            cliques: BTreeMap::new(),
             assumed: BTreeMap::new(),
             mentioned: BTreeSet::new(),
             by_node: BTreeMap::new(),
@@ -134,7 +130,6 @@ impl Model {
             waiting: BTreeMap::new(),
             leaving: BTreeSet::new(),
             replicas: BTreeMap::new(),
-            cliques_of: BTreeMap::new(),
             unplaced: BTreeSet::new(),
             changes: Changes::default(),
             room: 0,

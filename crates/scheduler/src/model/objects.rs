@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
-use super::{BudgetRecord, CliqueRecords, GangRecord, Model, NodeProjection, PodRecords};
+use super::{BudgetRecord, GangRecord, Model, NodeProjection, PodRecords};
 
 /// Objects of a cluster, as the API lists them.
 #[derive(Debug, Clone, Default)]
@@ -26,8 +26,6 @@ pub struct Objects {
     pub topologies: Vec<Value>,
     /// PodDisruptionBudgets of all namespaces.
     pub disruption_budgets: Vec<Value>,
-    /// PodCliques of all namespaces: what pods demand that do not exist yet. May be left out.
-    pub cliques: Vec<Value>,
 }
 
 /// Why an object cannot be used.
@@ -83,10 +81,6 @@ impl Model {
             }
         }
         let records = PodRecords::default();
-        let cliques = CliqueRecords(records.clone());
-        for object in &objects.cliques {
-            model.put_clique(Arc::new(projected(&cliques, object, &names)?));
-        }
         for object in &objects.pods {
             model.put_pod(&Arc::new(projected(&records, object, &names)?));
         }

@@ -115,7 +115,7 @@ impl PodRecords {
         self.len() == 0
     }
 
-    pub(super) fn share(&self, demands: PodDemands) -> Arc<PodDemands> {
+    fn share(&self, demands: PodDemands) -> Arc<PodDemands> {
         let mut shared = self.shared.lock();
         if let Some(found) = shared.get(&demands) {
             return found.clone();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coppice_placement::shape::{PodDemands, ShapeId};
-use coppice_runtime::cache::{Labels, ObjectKey};
+use coppice_runtime::cache::ObjectKey;
 
 use super::{GangId, Model, PodRecord};
 
@@ -211,19 +211,14 @@ impl Model {
     }
 
     pub(super) fn shape(&mut self, pod: &PodRecord) -> ShapeId {
-        self.shape_of(&pod.meta.key.namespace, &pod.labels, &pod.demands)
-    }
-
-    /// The shape of pods in a namespace with these labels and demands.
-    pub(super) fn shape_of(&mut self, namespace: &str, labels: &Labels, demands: &Arc<PodDemands>) -> ShapeId {
         if self.mentioned.is_empty() {
-            return self.state.shared_shape(demands);
+            return self.state.shared_shape(&pod.demands);
         }
-        let seen = labels.iter().filter(|(key, _)| self.mentioned.contains(&**key));
+        let seen = pod.labels.iter().filter(|(key, _)| self.mentioned.contains(&**key));
         let demands = PodDemands {
-            namespace: namespace.to_owned(),
+            namespace: pod.meta.key.namespace.to_string(),
             labels: seen.map(|(key, value)| (key.to_string(), value.to_string())).collect(),
-            ..(**demands).clone()
+            ..(*pod.demands).clone()
         };
         self.state.shape(&demands)
     }

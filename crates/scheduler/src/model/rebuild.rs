@@ -20,9 +20,6 @@ impl Model {
         other.set_topologies(self.topologies.clone());
         other.budgets.clone_from(&self.budgets);
         other.put_nodes(self.nodes.values().cloned());
-        self.cliques
-            .values()
-            .for_each(|clique| other.put_clique(clique.clone()));
         self.gangs.values().for_each(|gang| other.put_gang(gang.clone()));
         #[cfg(test)]
         other.faulty.clone_from(&self.faulty);

@@ -2,7 +2,8 @@
 //!
 //! The packing of a replica is that of its anchor and holds across its gangs, so whichever gang comes first decides where all of
 //! them go. That gang is asked about together with the others as their PodGangs say them (sizes, packing), whether their pods exist
-//! or not; what pods will demand that do not exist yet is read from their PodCliques. Never looks at a gang of another replica.
+//! or not; pods that do not exist yet will demand what those of the same clique in another copy of their scaling group do, of which
+//! the anchor has at least one (`copies`). Never looks at a gang of another replica.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use coppice_placement::shape::ShapeId;
 use coppice_placement::topology::DomainPath;
 use coppice_placement::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Reason, ReasonCode, Sibling};
-use coppice_runtime::cache::ObjectKey;
 
+use super::copies::Copies;
 use super::question::{Members, count};
 use super::{GangRecord, Model};
 
@@ -62,9 +63,9 @@ impl Model {
                 let name = sibling.meta.key.name.clone();
                 (epoch, name.len(), name)
             });
-            arriving = self.unknown_sibling(record);
+            let copies = Copies::of(record, own.iter().chain(siblings.iter().flat_map(|(_, groups)| groups)));
             for (sibling, members) in &siblings {
-                let (of_sibling, unknown) = self.sibling(sibling, members, &shared.pack);
+                let (of_sibling, unknown) = self.sibling(sibling, members, &shared.pack, &copies);
                 let comes = of_sibling.groups.iter().any(|group| group.missing() > 0);
                 shared.siblings.extend(Some(of_sibling).filter(|_| comes));
                 arriving = arriving.or(unknown);
@@ -89,7 +90,13 @@ impl Model {
     }
 
     /// A sibling as it will be, and what is not known of it.
-    fn sibling(&mut self, record: &GangRecord, members: &[Members], shared: &Pack) -> (Sibling, Option<Reason>) {
+    fn sibling(
+        &mut self,
+        record: &GangRecord,
+        members: &[Members],
+        shared: &Pack,
+        copies: &Copies,
+    ) -> (Sibling, Option<Reason>) {
         let mut unknown = None;
         let mut groups = Vec::with_capacity(record.groups.len());
         for (group, members) in record.groups.iter().zip(members) {
@@ -98,11 +105,9 @@ impl Model {
             let bound: Vec<String> = members.placed.iter().map(|(_, node)| node.to_string()).collect();
             let pods = members.waiting.iter().chain(&members.held);
             let some = pods.chain(members.placed.iter().map(|(pod, _)| pod)).next().cloned();
-            let clique = ObjectKey::new(record.meta.key.namespace.clone(), group.name.as_str());
-            let shape = match some {
-                Some(pod) => Some(self.shape(&pod)),
-                None => self.shape_of_clique(&clique),
-            };
+            let shape = some
+                .or_else(|| copies.pod_like(&group.name))
+                .map(|pod| self.shape(&pod));
             if shape.is_none() && to_come > 0 {
                 let message = format!("what pods of {} will request is not known yet", group.name);
                 unknown = Some(Reason::new(ReasonCode::WaitingForPods, message));

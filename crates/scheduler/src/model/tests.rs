@@ -94,6 +94,7 @@ fn pod_step() -> impl Strategy<Value = Step> {
             name: format!("p{name}"),
             uid,
             gang: (gang < 3).then(|| (format!("g{gang}"), format!("c{}", name % 2))),
+            copy: None,
             base: (base && gang == 1).then(|| "g0".to_owned()),
             node: (node < 4).then(|| format!("n{node}")),
             cpu,
