@@ -39,13 +39,13 @@ fn latency(call: &Call, milliseconds: u64) -> Fault {
 
 #[test]
 fn an_undisturbed_run_of_both_has_no_conflict() {
-    for latencies in [(0, 0), (2, 2), (5, 40), (40, 5), (30, 30), (200, 200)] {
+    for latencies in [(0, 0), (2, 2), (5, 40), (40, 5), (30, 30)] {
         run(latencies);
     }
 }
 
 fn run(latencies: (u64, u64)) {
-    const REPLICAS: u32 = 20;
+    const REPLICAS: u32 = 4;
     in_virtual_time(async {
         let stage = Stage::start().await;
         let (of_operator, of_scheduler) = (Metrics::default(), Metrics::default());

@@ -22,6 +22,8 @@ mod aside_tests;
 mod attempt;
 mod decision;
 mod disruptions;
+#[cfg(test)]
+mod eviction_history_tests;
 mod floors_first;
 #[cfg(test)]
 mod floors_first_tests;
@@ -96,6 +98,8 @@ pub struct Settings {
     /// How long after a change of the nodes' capacity room is kept for gangs below their minimum, from pods of other sets
     /// that are above it.
     pub settle: SignedDuration,
+    /// How long the operator has to report on a gang before we do.
+    pub first_word: SignedDuration,
 }
 
 impl Default for Settings {
@@ -116,6 +120,7 @@ impl Default for Settings {
             arrival: SignedDuration::from_secs(2),
             set_back: SignedDuration::from_secs(10),
             settle: SignedDuration::from_secs(5),
+            first_word: SignedDuration::from_secs(2),
         }
     }
 }

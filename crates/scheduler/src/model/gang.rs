@@ -104,6 +104,8 @@ pub struct GangRecord {
     pub plan: StoredPlan,
     /// Its status says that its floors have nodes: nothing of it is released.
     pub was_whole: bool,
+    /// The phase that the operator reported; nothing before its first report.
+    pub phase: Option<PodGangPhase>,
     /// What it says of its placement.
     pub standing: Option<Standing>,
 }
@@ -149,6 +151,7 @@ impl GangRecord {
             entry: entry(gang),
             plan: plan.unwrap_or_default(),
             was_whole: was_whole(gang),
+            phase: gang.status.as_ref().map(|status| status.phase.clone()),
             standing: standing(gang),
             meta,
         })
