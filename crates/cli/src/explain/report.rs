@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
-use coppice_api::names::labels;
 use coppice_placement::explain::{Change, Explanation, Verdict, explain as ask};
 use coppice_placement::{Options, ReasonCode, plan};
 use coppice_runtime::cache::ObjectKey;

@@ -6,7 +6,7 @@
 //! for it alone stands if there is nothing better.
 
 use crate::budget::Steps;
-use crate::gang::{Companion, Gang, GroupConfig, Pack, Sibling};
+use crate::gang::{Companion, Gang, Group, GroupConfig, Pack, Sibling};
 use crate::reasons::{Reason, ReasonCode};
 use crate::state::ClusterState;
 
@@ -77,7 +77,7 @@ fn with_extras_needed(gang: &Gang) -> Gang {
 
 /// Says of the pods of such a plan which of them are extras.
 fn mark_extras(gang: &Gang, plan: &mut Plan) {
-    let mut floors: Vec<u32> = gang.groups.iter().map(|group| group.missing()).collect();
+    let mut floors: Vec<u32> = gang.groups.iter().map(Group::missing).collect();
     for binding in &mut plan.bindings {
         let left = &mut floors[binding.group];
         binding.extra = *left == 0;
