@@ -6,6 +6,8 @@
 //! pods.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
 
 use crate::shape::ShapeId;
 use crate::topology::DomainPath;
@@ -110,8 +112,26 @@ pub struct PlacementGroup {
     pub pinned: Option<DomainPath>,
     /// When that domain is full.
     pub overfull: Overfull,
-    /// Pods of sibling gangs that will want to come later; domains with room for them are tried first.
+    /// Pods that will want to come later; domains with room for them are tried first.
     pub ahead: Vec<(ShapeId, u32)>,
+    /// Sibling gangs that will want to come later, the most important one first. The gang is placed where as many of
+    /// them as possible find room beside it, each with its own packing.
+    pub siblings: Vec<Sibling>,
+    /// Nodes of siblings that are placed: among equals, pods go near them.
+    pub near: Vec<Arc<str>>,
+}
+
+/// A gang of the same replica of which pods are still to come. Its groups need as many pods as they will have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sibling {
+    /// Its name.
+    pub name: String,
+    /// Its packing.
+    pub pack: Pack,
+    /// Replicas of scaling groups, by positions in `groups`.
+    pub configs: Vec<GroupConfig>,
+    /// Its groups.
+    pub groups: Vec<Group>,
 }
 
 /// Keep away from other replicas of the same set.
@@ -150,6 +170,22 @@ pub struct Gang {
     pub previous: Option<DomainPath>,
     /// Spreading of set replicas.
     pub spread: Option<Spread>,
+    /// Siblings that are planned together with this gang. Their groups and configs are the last ones of the lists above;
+    /// the plan does not have them.
+    pub companions: Vec<Companion>,
+}
+
+/// A sibling that is planned together with a gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Companion {
+    /// Its name.
+    pub name: String,
+    /// Its packing.
+    pub pack: Pack,
+    /// The positions of its groups.
+    pub groups: Range<usize>,
+    /// The positions of its configs.
+    pub configs: Range<usize>,
 }
 
 /// Why a gang has no turn yet.
@@ -185,6 +221,14 @@ impl Gang {
             }
         }
         waiting
+    }
+
+    /// How many groups are its own; those of companions come after them.
+    #[must_use]
+    pub fn own_groups(&self) -> usize {
+        self.companions
+            .first()
+            .map_or(self.groups.len(), |companion| companion.groups.start)
     }
 
     /// Whether every floor is met by pods already bound.

@@ -19,7 +19,7 @@ pub mod shape;
 pub mod state;
 pub mod topology;
 
-pub use gang::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Spread, Waiting};
+pub use gang::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Sibling, Spread, Waiting};
 pub use plan::{Options, Outcome, Plan, plan};
 pub use reasons::{Reason, ReasonCode};
 pub use state::{ClusterState, NodeId};

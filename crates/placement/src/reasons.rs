@@ -45,6 +45,8 @@ codes! {
     SplitAcrossDomains,
     /// The placement group's domain was full and its policy allows another one.
     SpilledOver,
+    /// Where the gang was placed there is no room for all other gangs of its replica, and there is none elsewhere.
+    ReplicaFitsInPart,
     /// The search was cut off by its budget; nothing is proven.
     BudgetExhausted,
     /// Another gang must be scheduled first.

@@ -362,12 +362,19 @@ fn with_placed(
         Some(at) => conditions[at] = fresh,
         None => conditions.push(fresh),
     }
-    if conditions == before.conditions && (score.is_none() || score == before.placement_score) {
+    let scored = match score {
+        None => holds || before.placement_score.is_none(),
+        some => some == before.placement_score,
+    };
+    if conditions == before.conditions && scored {
         return None;
     }
     let mut status = json!({"phase": before.phase, "conditions": conditions});
     if let Some(score) = score {
         status["placementScore"] = json!(score);
+    } else if !holds {
+        // How well it was placed before says nothing any more.
+        status["placementScore"] = Value::Null;
     }
     Some(status)
 }

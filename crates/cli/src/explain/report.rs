@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
-use coppice_api::names::labels;
 use coppice_api::types::PodGang;
 use coppice_placement::explain::{Change, Explanation, Verdict, explain as ask};
 use coppice_placement::{Options, ReasonCode, plan};
@@ -303,11 +302,10 @@ fn held(snapshot: &Snapshot, model: &Model, pod: &PodRecord) -> Option<String> {
         .filter_map(|gate| gate["name"].as_str())
         .collect();
     let mut reason = format!("held by scheduling gate {}", names.join(", "));
-    if let Some(base) = pod.label(labels::BASE_POD_GANG) {
-        let base = ObjectKey::new(pod.meta.key.namespace.clone(), base.clone());
-        if !model.is_scheduled(&base) {
-            reason.push_str(&format!("; its base gang {base} is not scheduled yet"));
-        }
+    let gang = pod.gang().and_then(|gang| model.gang(&gang));
+    let base = gang.and_then(|gang| model.base_of(gang));
+    if let Some(base) = base.filter(|base| !model.is_scheduled(base)) {
+        reason.push_str(&format!("; its base gang {base} is not scheduled yet"));
     }
     Some(reason)
 }

@@ -2,46 +2,18 @@
 //!
 //! Each cause is proven by the planner or by a count before it is named.
 
+use std::cmp::Reverse;
+
 use crate::gang::Gang;
-use crate::plan::refuse::unoffered;
 use crate::plan::survey::Level;
 use crate::plan::{Options, plan};
 use crate::preempt::{self, Running, Verdict};
 use crate::reasons::{Reason, ReasonCode};
 use crate::state::ClusterState;
-use crate::topology::DomainId;
 
 use super::remedies::{Scene, shortest};
 use super::words::few;
 use super::{RemedyCode, remedies::Trial};
-
-/// Pods that would not even fit the largest node if it were empty.
-pub(super) fn too_large(state: &ClusterState, gang: &Gang) -> Vec<Reason> {
-    let view = state.view(0);
-    let mut reasons = unoffered(state, gang);
-    for group in gang.groups.iter().filter(|group| group.missing() > 0) {
-        for (column, request) in &state.shape_of(group.shape).requests {
-            let nodes = view.nodes_in(DomainId::ROOT).iter();
-            let most = nodes
-                .map(|node| state.allocatable_on(*node, *column))
-                .max()
-                .unwrap_or(0);
-            if most < *request {
-                let name = state.columns().name(*column);
-                let message = if most == 0 {
-                    format!("{}: a pod asks for {request} of {name}, which no node has", group.name)
-                } else {
-                    format!(
-                        "{}: a pod asks for {request} of {name}, the largest node has {most}",
-                        group.name
-                    )
-                };
-                reasons.push(Reason::new(ReasonCode::PodExceedsEveryNode, message));
-            }
-        }
-    }
-    reasons
-}
 
 /// Causes that lie in the room itself, unless a rule is the cause; `found` are the remedies that work.
 pub(super) fn of_room(scene: &mut Scene<'_>, found: &[Trial]) -> Option<Reason> {
@@ -128,28 +100,31 @@ fn outranked(state: &mut ClusterState, gang: &Gang, running: &[Running], options
     let Verdict::Possible(answer) = preempt::preempt(state, &urgent, &everybody, options) else {
         return None;
     };
-    let names: Vec<String> = answer.victims.iter().map(|victim| victim.gang.clone()).collect();
-    let of = |name: &String| running.iter().find(|gang| gang.name == *name);
-    let highest = names.iter().filter_map(of).map(|gang| gang.priority).max()?;
-    let own = gang.priority;
-    let budgeted = |gang: &Running| {
+    let of = |name: &str| running.iter().find(|gang| gang.name == name);
+    let mut blocking: Vec<&Running> = answer.victims.iter().filter_map(|victim| of(&victim.gang)).collect();
+    // Those that rank decides about come first.
+    blocking.sort_by_key(|gang| (Reverse(gang.priority), gang.name.clone()));
+    let (own, highest) = (gang.priority, blocking.first()?.priority);
+    let names: Vec<String> = blocking
+        .iter()
+        .filter(|gang| highest < own || gang.priority >= own)
+        .map(|gang| format!("{} (priority {})", gang.name, gang.priority))
+        .collect();
+    let budgeted = |gang: &&Running| {
         let mut pods = gang.groups.iter().flat_map(|group| &group.pods);
         pods.any(|pod| !pod.budgets.is_empty())
     };
-    let message = if highest < own && gang.never_preempts {
-        format!(
-            "the room is held by {}; a pod of this gang has preemptionPolicy Never",
-            few(&names)
-        )
-    } else if highest < own && names.iter().filter_map(of).any(budgeted) {
-        format!("the room is held by {}, protected by PodDisruptionBudgets", few(&names))
-    } else if highest < own {
-        format!("the room is held by {}, protected for now", few(&names))
+    let why = if highest > own {
+        format!("priority {own} cannot preempt higher priority")
+    } else if highest == own {
+        "equal priority cannot preempt".to_owned()
+    } else if gang.never_preempts {
+        "a pod of this gang has preemptionPolicy Never".to_owned()
+    } else if blocking.iter().any(budgeted) {
+        "protected by PodDisruptionBudgets".to_owned()
     } else {
-        format!(
-            "the room is held by {} with priority {highest}; a gang with priority {own} cannot evict them",
-            few(&names)
-        )
+        "their pods are being bound, and cannot be preempted until then".to_owned()
     };
+    let message = format!("blocked by {}: {why}", few(&names));
     Some(Reason::new(ReasonCode::Outranked, message))
 }

@@ -201,7 +201,7 @@ pub fn explain(state: &ClusterState, gang: &Gang, running: &[Running], options: 
     };
     explanation.levels = levels(&scratch, gang, &survey);
     explanation.ruled_out = ruled_out(&survey);
-    let too_large = causes::too_large(state, gang);
+    let too_large = crate::plan::refuse::too_large(state, gang);
     if too_large.is_empty() {
         let mut scene = Scene {
             state: &mut scratch,

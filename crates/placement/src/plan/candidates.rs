@@ -2,7 +2,8 @@
 //!
 //! Levels are walked from the preferred one outward to the required one (or to the domain of the parent). Within a level the
 //! order is: children's wishes that can be met; pods that fit, extras and later siblings included; the domain used before;
-//! fewest other replicas of the set; tightest; a domain whose surroundings are already in use; position.
+//! fewest other replicas of the set; nearest to what is placed of the gang and its siblings; tightest; a domain whose
+//! surroundings are already in use; position.
 
 use std::cmp::Reverse;
 
@@ -142,6 +143,7 @@ pub(super) fn ordered(
                 Reverse(fit),
                 !known,
                 taken(view, gang, domain),
+                table.remoteness(domain),
                 room,
                 untouched,
                 domain,

@@ -53,6 +53,12 @@ struct Queue {
     wider: Option<DomainId>,
 }
 
+fn best_first(table: &mut Table<'_>, domain: DomainId, local: usize, count: u32) -> Result<Vec<NodeId>, Exhausted> {
+    let mut need = vec![0; table.shapes.len()];
+    need[local] = count;
+    pack::best_first(table, domain, local, Some(&need))
+}
+
 /// Places extras into the table.
 pub(super) fn place(table: &mut Table<'_>, scopes: &Scopes, gang: &Gang, choice: &Choice) -> Result<(), Exhausted> {
     let mut queues: Vec<Queue> = Vec::new();
@@ -69,7 +75,7 @@ pub(super) fn place(table: &mut Table<'_>, scopes: &Scopes, gang: &Gang, choice:
             group,
             local,
             left: extras,
-            nodes: pack::best_first(table, near, local)?,
+            nodes: best_first(table, near, local, extras)?,
             at: 0,
             wider: (wider != near).then_some(wider),
         });
@@ -82,7 +88,7 @@ pub(super) fn place(table: &mut Table<'_>, scopes: &Scopes, gang: &Gang, choice:
         let Some(node) = queue.nodes.get(queue.at).copied() else {
             match queue.wider.take() {
                 Some(domain) => {
-                    queue.nodes = pack::best_first(table, domain, queue.local)?;
+                    queue.nodes = best_first(table, domain, queue.local, queue.left)?;
                     queue.at = 0;
                 }
                 None => drop(open.pop()),

@@ -17,6 +17,8 @@ mod candidates;
 mod dive;
 mod exact;
 mod extras;
+mod look_ahead;
+mod nearness;
 mod pack;
 pub(crate) mod refuse;
 mod result;
@@ -104,7 +106,11 @@ impl Outcome {
 
 /// Decides where the waiting pods of a gang go.
 pub fn plan(state: &mut ClusterState, gang: &Gang, options: &Options) -> Outcome {
-    plan_counted(state, gang, options, &mut Steps::new(options.budget))
+    let mut steps = Steps::new(options.budget);
+    match plan_counted(state, gang, options, &mut steps) {
+        Outcome::Placed(alone) => Outcome::Placed(look_ahead::beside_siblings(state, gang, options, alone, &mut steps)),
+        other => other,
+    }
 }
 
 /// Whether no change of room could place the gang: it waits, asks for what is not done or not there, names a topology that
@@ -174,6 +180,11 @@ fn attempt(state: &mut ClusterState, gang: &Gang, options: &Options, steps: &mut
     let Ok(mut table) = scanned else {
         return Outcome::BudgetExhausted { steps: steps.used() };
     };
+    let near = gang.placement_group.iter().flat_map(|outer| &outer.near);
+    let near: Vec<_> = near.filter_map(|node| table.state.node_id(node)).collect();
+    for node in scopes.scopes[0].bound.iter().chain(&near) {
+        table.note_member(*node);
+    }
     let found = decide(&mut table, &scopes, gang, options);
     *steps = table.steps;
     match found {

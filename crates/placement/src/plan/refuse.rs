@@ -52,9 +52,40 @@ pub(crate) fn unoffered(state: &ClusterState, gang: &Gang) -> Vec<Reason> {
     lacking.take(MOST).collect()
 }
 
+/// Pods of the gang's floors that would not fit on the largest node if it were empty.
+pub(crate) fn too_large(state: &ClusterState, gang: &Gang) -> Vec<Reason> {
+    let nodes = state.view(0).nodes_in(DomainId::ROOT);
+    let mut reasons = unoffered(state, gang);
+    let mut known: BTreeMap<ShapeId, Vec<String>> = BTreeMap::new();
+    for group in gang.groups.iter().filter(|group| group.missing() > 0) {
+        let exceeding = known.entry(group.shape).or_insert_with(|| {
+            let requests = state.shape_of(group.shape).requests.iter();
+            let exceeding = requests.filter_map(|(column, request)| {
+                let most = nodes.iter().map(|node| state.allocatable_on(*node, *column)).max();
+                let (most, name) = (most.unwrap_or(0), state.columns().name(*column));
+                (most < *request).then(|| match most {
+                    0 => format!("a pod requests {request} of {name}, which no node has"),
+                    most => format!("a pod requests {request} of {name}, the largest node has {most}"),
+                })
+            });
+            exceeding.take(MOST).collect()
+        });
+        let of_group = exceeding.iter().map(|text| format!("{}: {text}", group.name));
+        reasons.extend(of_group.map(|message| Reason::new(ReasonCode::PodExceedsEveryNode, message)));
+        if reasons.len() >= MOST {
+            break;
+        }
+    }
+    reasons.truncate(MOST);
+    reasons
+}
+
 /// Why nothing was found.
 pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded: &[bool]) -> Vec<Reason> {
-    let mut reasons = Vec::new();
+    let mut reasons = too_large(table.state, gang);
+    if !reasons.is_empty() {
+        return reasons;
+    }
     let nodes = table.view().nodes_in(table.root);
     let mut hopeless: BTreeMap<ShapeId, bool> = BTreeMap::new();
     for group in gang.groups.iter().filter(|group| group.missing() > 0) {

@@ -5,7 +5,7 @@ use crate::reasons::Reason;
 use crate::topology::{DomainId, DomainPath};
 
 use super::exact::Solution;
-use super::scopes::Scopes;
+use super::scopes::{RANKS, Scopes};
 use super::table::{Placed, Table};
 
 /// One pod to bind.
@@ -64,7 +64,8 @@ pub(super) fn make(table: &Table<'_>, scopes: &Scopes, gang: &Gang, solution: &S
         .placed
         .iter()
         .for_each(|placed| by_group[placed.group].push(placed));
-    for (at, group) in gang.groups.iter().enumerate() {
+    let own = gang.own_groups();
+    for (at, group) in gang.groups.iter().enumerate().take(own) {
         let mut pods = group.pending.iter();
         for extra in [false, true] {
             let mut mine: Vec<_> = by_group[at]
@@ -85,8 +86,9 @@ pub(super) fn make(table: &Table<'_>, scopes: &Scopes, gang: &Gang, solution: &S
     }
     let mut domains = Vec::new();
     let (mut lost, mut wishes) = (0.0, 0_u32);
+    let mut distances = [0; RANKS];
     for (at, scope) in scopes.scopes.iter().enumerate() {
-        if !scope.constrained() {
+        if !scope.constrained() || scope.of_companion {
             continue;
         }
         let domain = solution.choice.domains[at];
@@ -96,6 +98,9 @@ pub(super) fn make(table: &Table<'_>, scopes: &Scopes, gang: &Gang, solution: &S
             .preferred
             .map_or(1, |preferred| preferred - scope.required.unwrap_or(0).min(preferred));
         lost += distance as f64 / worst.max(1) as f64;
+        if !scope.idle() {
+            distances[scope.rank] += u32::try_from(distance).unwrap_or(u32::MAX);
+        }
         wishes += 1;
         domains.push(ChosenDomain {
             scope: scope.name.clone(),
@@ -114,7 +119,11 @@ pub(super) fn make(table: &Table<'_>, scopes: &Scopes, gang: &Gang, solution: &S
         placement_group: stored
             .filter(|id| *id != DomainId::ROOT)
             .map(|id| view.domain(id).path.clone()),
-        distances: solution.choice.distances,
+        distances: if gang.companions.is_empty() {
+            solution.choice.distances
+        } else {
+            distances
+        },
         left_over: solution.left_over,
         score: if wishes == 0 {
             1.0

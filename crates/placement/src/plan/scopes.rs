@@ -1,12 +1,13 @@
 //! A gang as a flat tree of scopes.
 //!
-//! Scope 0 is the placement group, scope 1 the gang, then configs and groups, parents before children. Label keys are
+//! Scope 0 is the placement group, scope 1 the gang, then configs and groups, then siblings that are planned along; parents before children. Label keys are
 //! resolved to depths, bound pods pin or split domains, and scopes that are alike get the same kind, so that identical
 //! siblings can be counted instead of searched.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use crate::gang::{Gang, Group, Overfull, Pack};
+use crate::gang::{Gang, Group, Overfull, Pack, PlacementGroup};
 use crate::reasons::{Reason, ReasonCode};
 use crate::shape::ShapeId;
 use crate::state::{ClusterState, NodeId};
@@ -30,6 +31,8 @@ pub(super) struct Scope {
     /// Bound pods sit in several domains of the required level.
     pub(super) split: bool,
     pub(super) kind: usize,
+    /// It belongs to a sibling that is planned along.
+    pub(super) of_companion: bool,
     /// Floor pods to place in the subtree, by local shape.
     pub(super) need: Vec<u32>,
     /// Floor and extra pods to place in the subtree, by local shape.
@@ -90,10 +93,10 @@ pub(super) fn build(state: &ClusterState, view: &View, gang: &Gang, spill: bool)
     let outer = gang.placement_group.clone().unwrap_or_default();
     let all: Vec<usize> = (0..gang.groups.len()).collect();
     builder.add("placement group", 0, 0, &outer.pack, gang, &all, None)?;
-    for (shape, count) in &outer.ahead {
-        let local = builder.shapes.binary_search(shape).expect("listed above");
+    for (shape, count) in ahead_of(&outer) {
+        let local = builder.shapes.binary_search(&shape).expect("listed above");
         let ahead = &mut builder.scopes[0].ahead[local];
-        *ahead = ahead.saturating_add(*count);
+        *ahead = ahead.saturating_add(count);
     }
     if let Some(path) = &outer.pinned
         && !spill
@@ -108,17 +111,19 @@ pub(super) fn build(state: &ClusterState, view: &View, gang: &Gang, spill: bool)
             }
         }
     }
-    builder.add(&gang.name, 1, 0, &gang.pack, gang, &all, None)?;
-    let mut loose = vec![true; gang.groups.len()];
-    for config in &gang.configs {
-        let at = builder.add(&config.name, 2, 1, &config.pack, gang, &config.groups, None)?;
-        for group in &config.groups {
-            builder.add_group(gang, *group, at)?;
-            loose[*group] = false;
-        }
+    let own = gang.own_groups();
+    let own_configs = gang
+        .companions
+        .first()
+        .map_or(gang.configs.len(), |companion| companion.configs.start);
+    builder.add_gang((&gang.name, &gang.pack), gang, 0..own, 0..own_configs)?;
+    let before = builder.scopes.len();
+    for companion in &gang.companions {
+        let name = (companion.name.as_str(), &companion.pack);
+        builder.add_gang(name, gang, companion.groups.clone(), companion.configs.clone())?;
     }
-    for group in (0..gang.groups.len()).filter(|group| loose[*group]) {
-        builder.add_group(gang, group, 1)?;
+    for scope in &mut builder.scopes[before..] {
+        scope.of_companion = true;
     }
     Ok(builder.finish())
 }
@@ -128,11 +133,18 @@ pub(super) fn cost(gang: &Gang) -> usize {
     (2 + gang.configs.len() + gang.groups.len()).saturating_mul(shapes_of(gang).len())
 }
 
+/// What will want to come later, by shape.
+fn ahead_of(outer: &PlacementGroup) -> impl Iterator<Item = (ShapeId, u32)> + '_ {
+    let of_siblings = outer.siblings.iter().flat_map(|sibling| &sibling.groups);
+    let of_siblings = of_siblings.map(|group| (group.shape, group.missing()));
+    outer.ahead.iter().copied().chain(of_siblings)
+}
+
 fn shapes_of(gang: &Gang) -> Vec<ShapeId> {
     let ahead = gang
         .placement_group
         .iter()
-        .flat_map(|group| group.ahead.iter().map(|(shape, _)| *shape));
+        .flat_map(|outer| ahead_of(outer).map(|(shape, _)| shape));
     let mut shapes: Vec<ShapeId> = gang.groups.iter().map(|group| group.shape).chain(ahead).collect();
     shapes.sort_unstable();
     shapes.dedup();
@@ -191,6 +203,7 @@ impl Builder<'_> {
             bound: Vec::new(),
             split: false,
             kind: 0,
+            of_companion: false,
             need: vec![0; self.shapes.len()],
             want: vec![0; self.shapes.len()],
             ahead: vec![0; self.shapes.len()],
@@ -212,6 +225,30 @@ impl Builder<'_> {
         }
         self.scopes.push(scope);
         Ok(at)
+    }
+
+    /// Adds a gang with its configs and groups.
+    fn add_gang(
+        &mut self,
+        (name, pack): (&str, &Pack),
+        gang: &Gang,
+        groups: Range<usize>,
+        configs: Range<usize>,
+    ) -> Result<(), Reason> {
+        let members: Vec<usize> = groups.clone().collect();
+        let at = self.add(name, 1, 0, pack, gang, &members, None)?;
+        let mut loose = vec![true; groups.len()];
+        for config in &gang.configs[configs] {
+            let inner = self.add(&config.name, 2, at, &config.pack, gang, &config.groups, None)?;
+            for group in &config.groups {
+                self.add_group(gang, *group, inner)?;
+                loose[*group - groups.start] = false;
+            }
+        }
+        for group in groups.clone().filter(|group| loose[*group - groups.start]) {
+            self.add_group(gang, group, at)?;
+        }
+        Ok(())
     }
 
     fn add_group(&mut self, gang: &Gang, group: usize, parent: usize) -> Result<(), Reason> {

@@ -31,6 +31,8 @@ pub(super) struct Table<'a> {
     likes: Vec<Vec<i64>>,
     slots: Vec<Vec<u32>>,
     sums: Vec<Vec<u64>>,
+    /// How many pods of the gang and its siblings each domain holds, as far as this table knows.
+    members: Vec<u32>,
     pub(super) placed: Vec<Placed>,
 }
 
@@ -65,6 +67,7 @@ impl<'a> Table<'a> {
             likes: vec![Vec::new(); shapes.len()],
             slots: vec![vec![0; width]; shapes.len()],
             sums: vec![vec![0; domains]; shapes.len()],
+            members: vec![0; domains],
             placed: Vec::new(),
             shapes,
             state,
@@ -147,12 +150,39 @@ impl<'a> Table<'a> {
     pub(super) fn place(&mut self, local: usize, placed: Placed) {
         self.state.place(placed.node, self.shapes[local], placed.count);
         self.placed.push(placed);
+        self.note_member(placed.node);
         self.touch(placed.node);
+    }
+
+    /// Notes that a pod of the gang or of a sibling is on a node.
+    pub(super) fn note_member(&mut self, node: NodeId) {
+        for domain in self.state.view(self.view).chain_of(node) {
+            self.members[domain.index()] += 1;
+        }
+    }
+
+    /// Whether a domain holds pods of the gang or of its siblings.
+    pub(super) fn has_members(&self, domain: DomainId) -> bool {
+        self.members[domain.index()] > 0
+    }
+
+    /// How many levels one has to go outward from a domain to find pods of the gang or of its siblings.
+    pub(super) fn remoteness(&self, domain: DomainId) -> usize {
+        let (view, mut at, mut levels) = (self.view(), domain, 0);
+        while at != DomainId::ROOT && !self.has_members(at) {
+            at = view.domain(at).parent;
+            levels += 1;
+        }
+        levels
     }
 
     pub(super) fn back(&mut self, point: Point) {
         let touched = self.state.rollback(point.mark);
-        self.placed.truncate(point.placed);
+        for placed in self.placed.drain(point.placed..) {
+            for domain in self.state.view(self.view).chain_of(placed.node) {
+                self.members[domain.index()] -= 1;
+            }
+        }
         for node in touched {
             self.touch(node);
         }

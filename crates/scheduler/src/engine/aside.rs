@@ -66,6 +66,7 @@ impl Engine {
 
     fn undo(&mut self, gang: &GangId, before: &Checkpoint, round: &mut Round) {
         round.held.clone_from(&before.held);
+        round.keeping = false;
         round.decision.evictions.truncate(before.evictions);
         round.decision.releases.truncate(before.releases);
         round.holder.clone_from(&before.holder);

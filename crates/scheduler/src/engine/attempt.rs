@@ -20,7 +20,7 @@ impl Engine {
         if let Some(reason) = &question.incomplete {
             round.explain(question, reason.clone());
         }
-        if question.gang.is_scheduled() {
+        if question.gang.is_scheduled() || self.awaits_siblings(question, round) {
             return;
         }
         if self.repeat_refusal(question, round) || self.complete_stored_plan(question, round) {
@@ -43,6 +43,20 @@ impl Engine {
                 self.refuse(question, Reason::new(ReasonCode::BudgetExhausted, message), round);
             }
         }
+    }
+
+    /// Whether a gang should wait for a moment until it is known which gangs follow it into the domain that it takes.
+    fn awaits_siblings(&self, question: &Question, round: &mut Round) -> bool {
+        let due = question
+            .since
+            .saturating_add(self.settings.arrival)
+            .unwrap_or(question.since);
+        let Some(reason) = question.arriving.as_ref().filter(|_| due > round.now) else {
+            return false;
+        };
+        wake(&mut round.decision, due);
+        round.explain(question, reason.clone());
+        true
     }
 
     /// Places those groups of a gang that has begun whose missing pods have room, when others of its groups have none: what one
@@ -113,7 +127,7 @@ impl Engine {
             round.explain(question, reason);
             return;
         }
-        if self.backfill(question, round) {
+        if !round.keeping && self.backfill(question, round) {
             return;
         }
         let patience = self.patience(question, round);
@@ -185,8 +199,11 @@ impl Engine {
             }
         };
         if left > 0 {
+            let rest = self.model.question(id);
+            let held = rest.as_ref().and_then(|rest| self.held_against(rest, round));
+            let reason = held.unwrap_or(reason);
             round.reasons.insert(id.clone(), (reason.clone(), false));
-            if let Some(question) = self.model.question(id) {
+            if let Some(question) = rest {
                 let room = self.model.room();
                 let refused = Refused {
                     room,

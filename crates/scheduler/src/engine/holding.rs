@@ -20,7 +20,7 @@ use crate::model::{GangId, Question};
 /// Who held room, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
-    since: BTreeMap<GangId, Timestamp>,
+    pub(super) since: BTreeMap<GangId, Timestamp>,
     /// When room was last held for a gang that had waited for long, by namespace.
     served: BTreeMap<Arc<str>, Timestamp>,
     /// Gangs that would not fit if everybody left, and how things were then ([`Model::room`](crate::model::Model::room)).

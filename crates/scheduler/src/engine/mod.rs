@@ -5,7 +5,8 @@
 //! [`Engine::done`]). No client, no clock: `decide(now)` with the same history gives the same answer.
 //!
 //! One decision: gangs in order (those that have begun first, then by priority, then by age) get their floors, all or
-//! nothing; then extras, in the same order. A gang that does not fit is tried once more as if pods that are ending were
+//! nothing; then scaled gangs that have not begun and extras, in the same order, as far as gangs below their floors have no
+//! use for the room (`floors_first`). A gang that does not fit is tried once more as if pods that are ending were
 //! gone; then, if it has priority over others, at their expense; then, if it has waited for long and is the first of its
 //! kind, as if every pod of ours were gone. Where such an attempt succeeds the room is held for the rest of the decision,
 //! so that nobody else takes it while it comes free.
@@ -21,6 +22,11 @@ mod aside_tests;
 mod attempt;
 mod decision;
 mod disruptions;
+#[cfg(test)]
+mod eviction_history_tests;
+mod floors_first;
+#[cfg(test)]
+mod floors_first_tests;
 #[cfg(test)]
 mod history_tests;
 mod holding;
@@ -89,6 +95,11 @@ pub struct Settings {
     pub arrival: SignedDuration,
     /// How long a gang is set aside after deciding about it panicked; twice as long after each further panic.
     pub set_back: SignedDuration,
+    /// How long after a change of the nodes' capacity room is kept for gangs below their minimum, from pods of other sets
+    /// that are above it.
+    pub settle: SignedDuration,
+    /// How long the operator has to report on a gang before we do.
+    pub first_word: SignedDuration,
 }
 
 impl Default for Settings {
@@ -108,6 +119,8 @@ impl Default for Settings {
             // Creation is stored in whole seconds, so this is at least one.
             arrival: SignedDuration::from_secs(2),
             set_back: SignedDuration::from_secs(10),
+            settle: SignedDuration::from_secs(5),
+            first_word: SignedDuration::from_secs(2),
         }
     }
 }
@@ -126,6 +139,7 @@ pub struct Engine {
     confirmations: standing::PendingConfirmations,
     incumbency: incumbency::Incumbency,
     holding: holding::Holding,
+    settling: floors_first::Settling,
     spent: Vec<disruptions::Spent>,
     aside: BTreeMap<GangId, aside::Aside>,
     /// Called before a gang is planned.
@@ -151,6 +165,7 @@ impl Engine {
             confirmations: standing::PendingConfirmations::default(),
             incumbency: incumbency::Incumbency::default(),
             holding: holding::Holding::default(),
+            settling: floors_first::Settling::default(),
             spent: Vec::new(),
             aside: BTreeMap::new(),
             #[cfg(test)]
@@ -178,26 +193,32 @@ impl Engine {
     pub fn decide(&mut self, now: Timestamp) -> Decision {
         let mut round = self.round(now);
         self.settle_disruptions();
+        self.settling.note(self.model.capacity(), self.settings.settle, now);
         let held: Room = self.busy.values().flatten().cloned().collect();
         self.hold(held, &mut round);
         let questions = self.questions(&mut round);
         round.due = self.due(&questions, &mut round);
-        for question in &questions {
+        let (after, first): (Vec<&Question>, Vec<&Question>) = questions
+            .iter()
+            .partition(|question| Self::comes_after_floors(question));
+        for question in first {
+            self.guarded(&question.id, &mut round, |engine, round| engine.turn(question, round));
+        }
+        // Floors first, for everyone; what is left over is for scaled gangs, then for extras.
+        if !after.is_empty() || questions.iter().any(Self::has_extras) {
+            self.keep_for_floors(&questions, &mut round);
+        }
+        for question in after {
             self.guarded(&question.id, &mut round, |engine, round| {
-                // Where the other copies of its set are may have been decided in this very round.
-                if round.stale || question.gang.spread.is_some() {
-                    if let Some(question) = engine.model.question(&question.id) {
-                        engine.floors(&question, round);
-                    }
-                } else {
-                    engine.floors(question, round);
-                }
+                engine.beside_floors(question, round, |engine, round| engine.turn(question, round));
             });
         }
-        // Floors first, for everyone; what is left over is for extras.
-        for Question { id, .. } in &questions {
+        for question in &questions {
+            let id = &question.id;
             if !self.is_evicting(id) && !self.is_aside(id, &mut round) {
-                self.guarded(id, &mut round, |engine, round| engine.extras(id, round));
+                self.guarded(id, &mut round, |engine, round| {
+                    engine.beside_floors(question, round, |engine, round| engine.extras(id, round));
+                });
             }
         }
         self.model.state_mut().rollback(round.mark);
@@ -211,6 +232,23 @@ impl Engine {
         round.decision
     }
 
+    /// The turn of a gang to get its floors.
+    fn turn(&mut self, question: &Question, round: &mut Round) {
+        // Where the other copies of its set are may have been decided in this very round.
+        if round.stale || question.gang.spread.is_some() {
+            if let Some(question) = self.model.question(&question.id) {
+                self.floors(&question, round);
+            }
+        } else {
+            self.floors(question, round);
+        }
+    }
+
+    /// Whether a gang has pods to place above its floors.
+    fn has_extras(question: &Question) -> bool {
+        question.gang.groups.iter().any(|group| group.extras() > 0)
+    }
+
     fn round(&self, now: Timestamp) -> Round {
         Round {
             now,
@@ -222,6 +260,8 @@ impl Engine {
             held: std::sync::Arc::default(),
             due: Vec::new(),
             holder: None,
+            kept: Vec::new(),
+            keeping: false,
             reasons: BTreeMap::new(),
             decision: Decision::default(),
         }

@@ -31,6 +31,11 @@ impl Engine {
                 wake(&mut round.decision, due);
                 continue;
             }
+            let first_report = self.awaits_first_report(&gang, round.now).filter(|_| whole);
+            if let Some(until) = first_report {
+                wake(&mut round.decision, until);
+            }
+            let whole = whole && first_report.is_none();
             let text = reason_text(&reason);
             let uninformed: Vec<Meta> = self
                 .model

@@ -8,6 +8,7 @@ use coppice_placement::state::Mark;
 use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
 
+use super::floors_first::Kept;
 use super::holding::Holder;
 use super::{Commit, Decision};
 use crate::model::{GangId, Question};
@@ -48,6 +49,9 @@ pub(super) struct Round {
     /// Those that have waited for long, and the one of them for which room is held.
     pub(super) due: Vec<GangId>,
     pub(super) holder: Option<Arc<Holder>>,
+    /// Room that is kept for gangs below their minimum, and whether the gang whose turn it is has to leave some.
+    pub(super) kept: Vec<Kept>,
+    pub(super) keeping: bool,
     pub(super) reasons: BTreeMap<GangId, (Reason, bool)>,
     pub(super) decision: Decision,
 }

@@ -3,9 +3,14 @@
 //! Owns which gangs are to be confirmed as placed: those whose floors are met by pods that are bound and whose
 //! condition does not say so, and those about which something new was decided. Whatever else is under way for a gang comes
 //! first, so there is one writer at a time. A write that failed is repeated after a while, for as long as it is true.
+//!
+//! The operator reports on the same gangs, and each write is on condition of the version it was made for. So that the two do not meet,
+//! the operator has the first word: we write after it reported what follows from our bindings, or after a short while if it
+//! has nothing to report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coppice_api::types::PodGangPhase;
 use coppice_placement::{Outcome, Reason};
 use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
@@ -19,6 +24,8 @@ pub(super) struct PendingConfirmations {
     decided: BTreeMap<ObjectKey, (String, f64)>,
     /// Gangs whose status could not be written, and when to try again.
     failed: BTreeMap<ObjectKey, Timestamp>,
+    /// Since when it has been known of gangs that they are placed and do not say so.
+    unsaid: BTreeMap<ObjectKey, Timestamp>,
 }
 
 impl PendingConfirmations {
@@ -31,6 +38,7 @@ impl PendingConfirmations {
     pub(super) fn retain(&mut self, model: &Model) {
         self.decided.retain(|key, _| model.gang(key).is_some());
         self.failed.retain(|key, _| model.gang(key).is_some());
+        self.unsaid.retain(|key, _| model.gang(key).is_some());
     }
 }
 
@@ -40,10 +48,30 @@ impl Engine {
         if confirmed {
             self.confirmations.decided.remove(gang);
             self.confirmations.failed.remove(gang);
+            self.confirmations.unsaid.remove(gang);
         } else {
             let again = now.saturating_add(self.settings.retell).unwrap_or(now);
             self.confirmations.failed.insert(gang.clone(), again);
         }
+    }
+
+    /// Until when the operator may still report on a gang that is placed; nothing when it is our turn.
+    fn operator_has_the_word(&mut self, gang: &ObjectKey, now: Timestamp) -> Option<Timestamp> {
+        let phase = self.model.gang(gang).and_then(|record| record.phase.clone());
+        if phase == Some(PodGangPhase::Running) {
+            return None;
+        }
+        let since = *self.confirmations.unsaid.entry(gang.clone()).or_insert(now);
+        let until = since.saturating_add(self.settings.first_word).unwrap_or(since);
+        Some(until).filter(|until| *until > now)
+    }
+
+    /// Whether the operator may still make its first report on a gang, and until when.
+    pub(super) fn awaits_first_report(&self, gang: &GangId, now: Timestamp) -> Option<Timestamp> {
+        let GangId::Gang(key) = gang else { return None };
+        let record = self.model.gang(key).filter(|record| record.phase.is_none())?;
+        let until = record.created?.saturating_add(self.settings.first_word).ok()?;
+        Some(until).filter(|until| *until > now)
     }
 
     /// Whether the condition of a gang that has no place says something else than this.
@@ -78,6 +106,10 @@ impl Engine {
             };
             if let Some(again) = self.confirmations.failed.get(&key).filter(|again| **again > round.now) {
                 wake(&mut round.decision, *again);
+                continue;
+            }
+            if let Some(until) = self.operator_has_the_word(&key, round.now) {
+                wake(&mut round.decision, until);
                 continue;
             }
             let (message, score) = match self.confirmations.decided.get(&key) {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::tests::{acknowledge, at, bind, engine, pods, sizes};
 use super::*;
 use crate::model::GangRecord;
-use crate::model::testing::{PodSketch, key};
+use crate::model::testing::{PodSketch, gang, key};
 
 /// The gang, as it is read when its condition says this.
 fn saying(floor: u32, says: Option<(&str, &str, &str)>) -> Arc<GangRecord> {
@@ -95,7 +95,8 @@ fn whoever_starts_next_calls_placed_what_others_bound() {
     let decision = first.decide(at(0));
     bind(&mut first, &decision.commits[0]);
     let mut next = Engine::new(first.model.rebuilt(), Settings::default());
-    let decision = next.decide(at(1));
+    assert_eq!(names(&next.decide(at(1))), [""; 0], "the operator may report first");
+    let decision = next.decide(at(3));
     assert_eq!(names(&decision), ["a"]);
     assert!((decision.confirmations[0].score - 1.0).abs() < f64::EPSILON);
 }
@@ -138,4 +139,30 @@ fn a_gang_is_told_no_again_when_only_its_own_condition_is_missing() {
     }
     assert_eq!(sizes(&engine.decide(at(20))), []);
     assert_eq!(engine.decide(at(30)).reports, [], "everybody knows");
+}
+
+#[test]
+fn the_operator_has_the_first_word() {
+    let mut engine = engine(&[("n0", 2)]);
+    engine.settings.first_word = SignedDuration::from_secs(2);
+    engine.model.put_gang(gang("a", &[("c", 1)], None));
+    pods(&mut engine, "a", "c", 1);
+    let decision = engine.decide(at(0));
+    bind(&mut engine, &decision.commits[0]);
+    let decision = engine.decide(at(1));
+    assert_eq!(decision.confirmations, [], "the operator has reported nothing yet");
+    assert_eq!(decision.wake, Some(at(3)));
+    let mut reported = engine.model.clone();
+    let mut record = (**engine.model.gang(&key("a")).unwrap()).clone();
+    record.phase = Some(coppice_api::types::PodGangPhase::Running);
+    engine.model.put_gang(std::sync::Arc::new(record));
+    assert_eq!(
+        engine.decide(at(1)).confirmations.len(),
+        1,
+        "it has reported all there is"
+    );
+    // An operator that reports nothing is not waited for.
+    std::mem::swap(&mut engine.model, &mut reported);
+    engine.done(&GangId::Gang(key("a")));
+    assert_eq!(engine.decide(at(3)).confirmations.len(), 1);
 }

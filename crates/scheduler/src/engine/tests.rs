@@ -18,6 +18,8 @@ pub(super) fn engine(nodes: &[(&str, u32)]) -> Engine {
     let settings = Settings {
         // Sketches of pods are as old as the world; only tests about starvation mind that.
         starvation: SignedDuration::MAX,
+        // There is no operator.
+        first_word: SignedDuration::ZERO,
         ..Settings::default()
     };
     Engine::new(model, settings)

@@ -6,9 +6,9 @@
 use std::fmt;
 
 use coppice_api::names::parsing::{parse_index, parse_replica_of_child};
-use coppice_api::names::{annotations, labels};
+use coppice_api::names::{Epoch, annotations, labels};
 use coppice_api::spread::Spread;
-use coppice_api::types::{GangTopologyConstraint, PodGang, PodGangPhase};
+use coppice_api::types::{GangTopologyConstraint, PodGang, PodGangPhase, PodGangRole};
 use coppice_placement::{Pack, Reason};
 use coppice_runtime::cache::{Meta, ObjectKey};
 use jiff::Timestamp;
@@ -98,10 +98,14 @@ pub struct GangRecord {
     pub spread: Option<(String, bool)>,
     /// The copy of a set that it belongs to.
     pub replica: Option<ReplicaKey>,
+    /// Its epoch in the PodGangMap of that copy, and what it is for; nothing for gangs of operators without maps.
+    pub entry: Option<(Epoch, PodGangRole)>,
     /// Where its pods were meant to go; empty when there is no plan.
     pub plan: StoredPlan,
     /// Its status says that its floors have nodes: nothing of it is released.
     pub was_whole: bool,
+    /// The phase that the operator reported; nothing before its first report.
+    pub phase: Option<PodGangPhase>,
     /// What it says of its placement.
     pub standing: Option<Standing>,
 }
@@ -144,8 +148,10 @@ impl GangRecord {
             spread: Spread::of(gang.metadata.annotations.as_ref())
                 .map(|spread| (spread.over.to_owned(), spread.required)),
             replica: replica(gang, &meta.key),
+            entry: entry(gang),
             plan: plan.unwrap_or_default(),
             was_whole: was_whole(gang),
+            phase: gang.status.as_ref().map(|status| status.phase.clone()),
             standing: standing(gang),
             meta,
         })
@@ -192,6 +198,14 @@ fn replica(gang: &PodGang, key: &ObjectKey) -> Option<ReplicaKey> {
         None => parse_replica_of_child(set, &key.name)?,
     };
     Some((ObjectKey::new(key.namespace.clone(), set.as_str()), index))
+}
+
+/// What the PodGangMap of its copy says of a gang, as its labels repeat it.
+fn entry(gang: &PodGang) -> Option<(Epoch, PodGangRole)> {
+    let of_gang = gang.metadata.labels.as_ref()?;
+    let epoch = Epoch::parse(of_gang.get(labels::EPOCH)?)?;
+    let role = PodGangRole::from(of_gang.get(labels::POD_GANG_ROLE)?.clone());
+    role.is_known().then_some((epoch, role))
 }
 
 #[cfg(test)]

@@ -112,11 +112,11 @@ impl Model {
             let mut culprit = None;
             match caught(|| self.rebuilt_noting(&mut culprit)) {
                 Ok(fresh) => {
-                    let (room, version) = (self.room + 1, self.version);
+                    let (room, version, capacity) = (self.room + 1, self.version, self.capacity);
                     let rejected = std::mem::take(&mut self.rejected);
                     *self = fresh;
                     (self.room, self.rejected, self.changes) = (room, rejected, Changes::All);
-                    self.version = version;
+                    (self.version, self.capacity) = (version, capacity);
                     return;
                 }
                 Err(message) => {

@@ -33,11 +33,19 @@ pub mod node;
 pub mod pod;
 
 mod budgets;
+mod copies;
 mod demands;
 mod forgetting;
+mod gangs;
 mod intake;
+mod nodes;
 mod objects;
+mod pods;
 mod question;
+mod rebuild;
+mod replica;
+#[cfg(test)]
+mod replica_tests;
 mod running;
 mod spread;
 mod stored_plan;
@@ -51,7 +59,6 @@ use std::sync::Arc;
 
 use coppice_placement::ClusterState;
 use coppice_placement::predicates::Node;
-use coppice_placement::shape::{PodDemands, ShapeId};
 use coppice_runtime::cache::ObjectKey;
 
 pub use budgets::BudgetRecord;
@@ -93,6 +100,7 @@ pub struct Model {
     unplaced: BTreeSet<ObjectKey>,
     changes: Changes,
     room: u64,
+    capacity: u64,
     version: u64,
     /// What the shapes may grow to before those in use are counted.
     limits: forgetting::Limits,
@@ -125,6 +133,7 @@ impl Model {
             unplaced: BTreeSet::new(),
             changes: Changes::default(),
             room: 0,
+            capacity: 0,
             version: 0,
             limits: forgetting::Limits::default(),
             torn: false,
@@ -150,6 +159,12 @@ impl Model {
     #[must_use]
     pub fn room(&self) -> u64 {
         self.room
+    }
+
+    /// A number that grows whenever nodes come or change.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
     }
 
     /// A number that changes whenever pods come to nodes or leave them, or nodes change.
@@ -210,337 +225,5 @@ impl Model {
     #[must_use]
     pub fn is_ours(&self, pod: &PodRecord) -> bool {
         self.ours.contains(&*pod.scheduler)
-    }
-
-    /// Adds or replaces nodes. Those that did not change cost nothing.
-    pub fn put_nodes(&mut self, nodes: impl IntoIterator<Item = Node>) {
-        let changed: Vec<Node> = nodes
-            .into_iter()
-            .filter(|node| self.nodes.get(&node.name) != Some(node))
-            .collect();
-        if changed.is_empty() {
-            return;
-        }
-        self.room += 1;
-        let mut new = Vec::new();
-        for node in &changed {
-            if self.nodes.insert(node.name.clone(), node.clone()).is_none() {
-                new.push(node.name.clone());
-            }
-        }
-        self.state.put_nodes(changed);
-        if !new.is_empty() {
-            self.changes = Changes::All;
-        }
-        for name in new {
-            let pods = self.by_node.get(name.as_str()).into_iter().flatten().cloned();
-            for key in pods.collect::<Vec<_>>() {
-                self.settle(&key);
-            }
-        }
-    }
-
-    /// Removes nodes. Pods on them are remembered for when they come back.
-    pub fn remove_nodes<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
-        let gone: Vec<&str> = names
-            .into_iter()
-            .filter(|name| self.nodes.remove(*name).is_some())
-            .collect();
-        if !gone.is_empty() {
-            // Pods on a node that is gone no longer pin their gang to its domain.
-            self.room += 1;
-            self.changes = Changes::All;
-            self.state.remove_nodes(gone);
-        }
-    }
-
-    /// Adds or replaces a pod.
-    pub fn put_pod(&mut self, record: &Arc<PodRecord>) {
-        let key = record.meta.key.clone();
-        let mentions = record.demands.keep_apart.iter().flat_map(|term| &term.selector);
-        let before = self.mentioned.len();
-        self.mentioned.extend(mentions.map(|expression| expression.key.clone()));
-        let known = self.pods.get(&key);
-        let was_ready = known.is_some_and(|old| old.meta.uid == record.meta.uid && old.has_been_ready);
-        let record = &if was_ready && !record.has_been_ready {
-            // Its status may not say so any more.
-            Arc::new(PodRecord {
-                has_been_ready: true,
-                ..(**record).clone()
-            })
-        } else {
-            record.clone()
-        };
-        let old = self.pods.insert(key.clone(), record.clone());
-        if let Some(old) = old {
-            self.unlist(&old);
-            let same = old.meta.uid == record.meta.uid;
-            if !same || record.node.is_some() || !record.counts() {
-                self.assumed.remove(&key);
-            }
-            if same && old.demands == record.demands && !old.deleting && record.deleting {
-                // Its room will come free; somebody may plan for that now.
-                self.room += 1;
-            }
-        }
-        self.list(record);
-        if self.mentioned.len() == before {
-            self.settle(&key);
-        } else {
-            self.rebuild();
-        }
-    }
-
-    /// Removes a pod.
-    pub fn remove_pod(&mut self, key: &ObjectKey) {
-        if let Some(old) = self.pods.remove(key) {
-            self.unlist(&old);
-            self.assumed.remove(key);
-            self.settle(key);
-        }
-    }
-
-    /// Takes room for a pod that is about to be bound; without effect when it has a node or is gone.
-    pub fn assume(&mut self, key: &ObjectKey, node: &str) {
-        let Some(record) = self.pods.get(key).filter(|record| record.node.is_none()).cloned() else {
-            return;
-        };
-        self.torn = true;
-        self.unlist(&record);
-        self.assumed.insert(key.clone(), node.into());
-        self.list(&record);
-        self.settle(key);
-        self.torn = false;
-    }
-
-    /// Gives the room of a pod back that was not bound after all.
-    pub fn forget(&mut self, key: &ObjectKey) {
-        if self.assumed.contains_key(key)
-            && let Some(record) = self.pods.get(key).cloned()
-        {
-            self.unlist(&record);
-            self.assumed.remove(key);
-            self.list(&record);
-            self.settle(key);
-        }
-    }
-
-    /// The same in a model that is torn and will recover.
-    pub(crate) fn forget_after_recovery(&mut self, key: &ObjectKey) {
-        self.assumed.remove(key);
-    }
-
-    /// Takes room for a pod tentatively, whether there is any or not; undone by rolling the state back.
-    pub fn hold(&mut self, key: &ObjectKey, node: &str) {
-        let pod = self.pods.get(key).cloned();
-        if let Some((pod, node)) = pod.zip(self.state.node_id(node)) {
-            let shape = self.shape(&pod);
-            self.state.place(node, shape, 1);
-        }
-    }
-
-    /// Gives room back that is held for a pod; undone by rolling the state back.
-    pub fn unhold(&mut self, key: &ObjectKey, node: &str) {
-        let pod = self.pods.get(key).cloned();
-        if let Some((pod, node)) = pod.zip(self.state.node_id(node)) {
-            let shape = self.shape(&pod);
-            self.state.lift(node, shape, 1);
-        }
-    }
-
-    /// Whether a pod of the gang has a node, or is about to get it.
-    #[must_use]
-    pub fn has_begun(&self, gang: &GangId) -> bool {
-        let GangId::Gang(key) = gang else { return false };
-        let pods = self.members.get(key).into_iter().flatten();
-        let mut pods = pods.filter_map(|key| self.pods.get(key)).filter(|pod| pod.counts());
-        pods.any(|pod| self.node_of(pod).is_some())
-    }
-
-    /// Whether the pod is being bound.
-    #[must_use]
-    pub fn is_assumed(&self, key: &ObjectKey) -> bool {
-        self.assumed.contains_key(key)
-    }
-
-    /// Adds or replaces a gang.
-    pub fn put_gang(&mut self, record: Arc<GangRecord>) {
-        let key = record.meta.key.clone();
-        self.remove_gang(&key);
-        if let Some(replica) = &record.replica {
-            self.replicas.entry(replica.clone()).or_default().insert(key.clone());
-        }
-        if !record.standing.as_ref().is_some_and(|standing| standing.holds) {
-            self.unplaced.insert(key.clone());
-        }
-        self.changes.note(GangId::Gang(key.clone()));
-        self.gangs.insert(key, record);
-    }
-
-    /// Removes a gang. Its pods stay, and wait.
-    pub fn remove_gang(&mut self, key: &ObjectKey) {
-        self.unplaced.remove(key);
-        self.changes.note(GangId::Gang(key.clone()));
-        let replica = self.gangs.remove(key).and_then(|old| old.replica.clone());
-        if let Some(replica) = replica
-            && let Some(gangs) = self.replicas.get_mut(&replica)
-        {
-            gangs.remove(key);
-            if gangs.is_empty() {
-                self.replicas.remove(&replica);
-            }
-        }
-    }
-
-    /// Replaces the topologies: label keys by name, broadest first.
-    pub fn set_topologies(&mut self, topologies: BTreeMap<String, Vec<String>>) {
-        if topologies != self.topologies {
-            self.topologies = topologies;
-            self.room += 1;
-            let list: Vec<_> = self.topologies.clone().into_iter().collect();
-            self.state.set_topologies(&list);
-        }
-    }
-
-    /// The same model built from its objects at once; it answers like this one unless there is a bug.
-    #[must_use]
-    pub fn rebuilt(&self) -> Self {
-        self.rebuilt_noting(&mut None)
-    }
-
-    /// The same; `current` is the pod that is being put in.
-    fn rebuilt_noting(&self, current: &mut Option<ObjectKey>) -> Self {
-        let mut other = Self::new(self.ours.iter().cloned());
-        // A key that was mentioned once stays: looking at one label too many harms nobody.
-        other.mentioned.clone_from(&self.mentioned);
-        other.set_topologies(self.topologies.clone());
-        other.budgets.clone_from(&self.budgets);
-        other.put_nodes(self.nodes.values().cloned());
-        self.gangs.values().for_each(|gang| other.put_gang(gang.clone()));
-        #[cfg(test)]
-        other.faulty.clone_from(&self.faulty);
-        for (key, pod) in &self.pods {
-            *current = Some(key.clone());
-            other.put_pod(pod);
-        }
-        for (key, node) in &self.assumed {
-            *current = Some(key.clone());
-            other.assume(key, node);
-        }
-        *current = None;
-        other
-    }
-
-    fn rebuild(&mut self) {
-        let topologies: Vec<_> = self.topologies.clone().into_iter().collect();
-        self.state = ClusterState::new(&topologies);
-        self.state.put_nodes(self.nodes.values().cloned());
-        self.changes = Changes::All;
-        self.room += 1;
-        for key in self.pods.keys().cloned().collect::<Vec<_>>() {
-            self.settle(&key);
-        }
-    }
-
-    /// What a pod is placed with; nothing when it is not ours to place.
-    fn placed_with(&self, pod: &PodRecord) -> Option<GangId> {
-        let own = || GangId::Pod(pod.meta.key.clone());
-        self.is_ours(pod).then(|| pod.gang().map_or_else(own, GangId::Gang))
-    }
-
-    fn node_of(&self, pod: &PodRecord) -> Option<Arc<str>> {
-        match &pod.node {
-            Some(node) => pod.takes_room().then(|| node.clone()),
-            None => self.assumed.get(&pod.meta.key).cloned(),
-        }
-    }
-
-    fn list(&mut self, pod: &PodRecord) {
-        let key = &pod.meta.key;
-        self.changes
-            .note(pod.gang().map_or_else(|| GangId::Pod(key.clone()), GangId::Gang));
-        if let Some(node) = self.node_of(pod) {
-            self.by_node.entry(node).or_default().insert(key.clone());
-            if pod.deleting {
-                self.leaving.insert(key.clone());
-            }
-        }
-        if let Some(gang) = pod.gang() {
-            self.members.entry(gang).or_default().insert(key.clone());
-        }
-        let placeable = pod.node.is_none() && !pod.gated && pod.counts() && !self.assumed.contains_key(key);
-        if let Some(id) = self.placed_with(pod).filter(|_| placeable) {
-            self.waiting.entry(id).or_default().insert(key.clone());
-        }
-    }
-
-    fn unlist(&mut self, pod: &PodRecord) {
-        fn take<K: Ord>(map: &mut BTreeMap<K, BTreeSet<ObjectKey>>, at: &K, key: &ObjectKey) {
-            if let Some(keys) = map.get_mut(at) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    map.remove(at);
-                }
-            }
-        }
-        let key = &pod.meta.key;
-        self.changes
-            .note(pod.gang().map_or_else(|| GangId::Pod(key.clone()), GangId::Gang));
-        self.leaving.remove(key);
-        if let Some(node) = self.node_of(pod) {
-            take(&mut self.by_node, &node, key);
-        }
-        if let Some(gang) = pod.gang() {
-            take(&mut self.members, &gang, key);
-        }
-        if let Some(id) = self.placed_with(pod) {
-            take(&mut self.waiting, &id, key);
-        }
-    }
-
-    /// Puts a pod into the engine's state where it takes room, and nowhere else.
-    fn settle(&mut self, key: &ObjectKey) {
-        #[cfg(test)]
-        assert!(!self.faulty.contains(key), "{key} is faulty");
-        let name = key.to_string();
-        let pod = self.pods.get(key).cloned();
-        let wanted = pod
-            .as_deref()
-            .and_then(|pod| Some((self.node_of(pod)?, self.shape(pod))));
-        let wanted = wanted.filter(|(node, _)| self.nodes.contains_key(&**node));
-        if let Some(resident) = self.state.pod(&name) {
-            let there = &self.state.node(resident.node).name;
-            let same = wanted
-                .as_ref()
-                .filter(|(node, _)| **node == **there)
-                .map(|(_, shape)| *shape);
-            if same == Some(resident.shape) {
-                return;
-            }
-            let requests = |shape| &self.state.shape_of(shape).requests;
-            if same.is_none_or(|shape| requests(shape) != requests(resident.shape)) {
-                self.room += 1;
-            }
-            self.state.remove_pod(&name);
-        }
-        if let Some((node, shape)) = wanted {
-            self.version += 1;
-            self.state
-                .add_pod(&name, &node, shape)
-                .expect("the node is known and the pod was removed");
-        }
-    }
-
-    fn shape(&mut self, pod: &PodRecord) -> ShapeId {
-        if self.mentioned.is_empty() {
-            return self.state.shared_shape(&pod.demands);
-        }
-        let seen = pod.labels.iter().filter(|(key, _)| self.mentioned.contains(&**key));
-        let demands = PodDemands {
-            namespace: pod.meta.key.namespace.to_string(),
-            labels: seen.map(|(key, value)| (key.to_string(), value.to_string())).collect(),
-            ..(*pod.demands).clone()
-        };
-        self.state.shape(&demands)
     }
 }

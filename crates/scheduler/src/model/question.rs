@@ -14,8 +14,7 @@ use std::sync::Arc;
 use coppice_api::names::labels;
 use coppice_api::names::parsing::parse_index;
 use coppice_placement::shape::ShapeId;
-use coppice_placement::topology::DomainPath;
-use coppice_placement::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Reason, ReasonCode};
+use coppice_placement::{Gang, Group, GroupConfig, Pack, Reason, ReasonCode};
 use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
 
@@ -34,6 +33,8 @@ pub struct Question {
     pub obstacle: Option<Reason>,
     /// Why a group of a gang that has begun is left out: none of its pods has a node, and not all of its floor exist.
     pub incomplete: Option<Reason>,
+    /// What is not known yet of the other gangs of its replica, which follow it into the domain that it takes.
+    pub arriving: Option<Reason>,
     /// Some of its pods have nodes.
     pub begun: bool,
     /// The creation of its oldest waiting pod.
@@ -47,8 +48,8 @@ pub struct Question {
 pub(super) struct Members {
     /// Pods with a node, whether bound or about to be, and the node.
     pub(super) placed: Vec<(Arc<PodRecord>, Arc<str>)>,
-    waiting: Vec<Arc<PodRecord>>,
-    held: Vec<Arc<PodRecord>>,
+    pub(super) waiting: Vec<Arc<PodRecord>>,
+    pub(super) held: Vec<Arc<PodRecord>>,
 }
 
 impl Model {
@@ -83,6 +84,7 @@ impl Model {
             scheduled: BTreeSet::new(),
             obstacle: None,
             incomplete: None,
+            arriving: None,
             begun: false,
             since: since.unwrap_or(Timestamp::UNIX_EPOCH),
             pods: records.iter().map(name).collect(),
@@ -175,15 +177,12 @@ impl Model {
             }
         }
         if !question.begun {
-            let bases = waiting
-                .iter()
-                .filter_map(|pod| self.base_of(pod))
-                .collect::<BTreeSet<_>>();
-            question.gang.depends_on = bases.iter().map(ToString::to_string).collect();
-            let scheduled = bases.iter().filter(|base| self.is_scheduled(base));
+            let base = self.base_of(record);
+            question.gang.depends_on = base.iter().map(ToString::to_string).collect();
+            let scheduled = base.iter().filter(|base| self.is_scheduled(base));
             question.scheduled = scheduled.map(ToString::to_string).collect();
         }
-        self.share(&mut question.gang, record, &members);
+        question.arriving = self.share(&mut question.gang, record, &members);
         if let Some(reason) = self.spread(&mut question.gang, record) {
             question.obstacle = Some(reason);
         }
@@ -234,116 +233,6 @@ impl Model {
         (first..gang.groups.len()).collect()
     }
 
-    /// What a gang shares with the other gangs of its copy of the set: the packing of the set, which is that of the base
-    /// gang, and room for those that are still to come.
-    fn share(&mut self, gang: &mut Gang, record: &GangRecord, own: &[Members]) {
-        let mut ahead: BTreeMap<ShapeId, u32> = BTreeMap::new();
-        let mut come = |shape: ShapeId, pods: u32| {
-            if pods > 0 {
-                *ahead.entry(shape).or_default() += pods;
-            }
-        };
-        for (group, members) in record.groups.iter().zip(own) {
-            let known = members.placed.len() + members.waiting.len() + members.held.len();
-            let some = members.waiting.iter().chain(&members.held).next().cloned();
-            if let Some(pod) = some {
-                let still = group.expected.saturating_sub(count(known)) + count(members.held.len());
-                come(self.shape(&pod), still);
-            }
-        }
-        let siblings = record.replica.as_ref().and_then(|replica| self.replicas.get(replica));
-        let siblings: Vec<Arc<GangRecord>> = siblings
-            .into_iter()
-            .flatten()
-            .filter(|key| **key != record.meta.key)
-            .filter_map(|key| self.gangs.get(key).cloned())
-            .collect();
-        let base = own
-            .iter()
-            .flat_map(|members| members.waiting.iter().chain(&members.held))
-            .chain(own.iter().flat_map(|members| members.placed.iter().map(|(pod, _)| pod)))
-            .find_map(|pod| self.base_of(pod));
-        let mut nodes: Vec<Arc<str>> = own
-            .iter()
-            .flat_map(|members| members.placed.iter().map(|(_, node)| node.clone()))
-            .collect();
-        for sibling in &siblings {
-            for members in self.members_of(sibling) {
-                nodes.extend(members.placed.iter().map(|(_, node)| node.clone()));
-                for pod in members.waiting.iter().chain(&members.held) {
-                    come(self.shape(pod), 1);
-                }
-            }
-        }
-        let base = base.and_then(|base| self.gangs.get(&base));
-        if gang.topology.is_empty()
-            && let Some(base) = base
-        {
-            gang.topology = self.topology(base);
-        }
-        let pack = match base {
-            Some(base) => base.pack.clone(),
-            None => std::mem::take(&mut gang.pack),
-        };
-        if gang.pack == pack {
-            gang.pack = Pack::none();
-        }
-        gang.placement_group = Some(PlacementGroup {
-            pinned: pack
-                .required
-                .as_ref()
-                .and_then(|key| self.domain_of(&gang.topology, key, &nodes)),
-            pack,
-            overfull: Overfull::Block,
-            ahead: ahead.into_iter().collect(),
-        });
-    }
-
-    /// The one domain of a level that holds all these nodes.
-    fn domain_of(&self, topology: &str, key: &str, nodes: &[Arc<str>]) -> Option<DomainPath> {
-        let view = self.state.view(self.state.view_named(topology)?);
-        let depth = view.depth_of(key)?;
-        let ids = nodes.iter().filter_map(|node| self.state.node_id(node));
-        let domains: BTreeSet<_> = ids.filter_map(|id| view.domain_of(id, depth)).collect();
-        let only = domains.first().filter(|_| domains.len() == 1)?;
-        Some(view.domain(*only).path.clone())
-    }
-
-    /// The topology of a gang: the one it names, else the first that has all its keys.
-    fn topology(&self, record: &GangRecord) -> String {
-        if !record.topology.is_empty() {
-            return record.topology.clone();
-        }
-        let packs = record.groups.iter().map(|group| &group.pack);
-        let packs = packs
-            .chain(record.configs.iter().map(|(_, _, pack)| pack))
-            .chain([&record.pack]);
-        let keys: BTreeSet<&String> = packs
-            .flat_map(|pack| pack.required.iter().chain(&pack.preferred))
-            .collect();
-        let having = |more: Option<&String>| {
-            let all = |levels: &Vec<String>| keys.iter().copied().chain(more).all(|key| levels.contains(key));
-            let mut found = self.topologies.iter().filter(|(_, levels)| all(levels));
-            found.next().map(|(name, _)| name.clone())
-        };
-        let unknown = |key: &String| format!("with {key}");
-        match (&record.spread, keys.first()) {
-            (None, None) => String::new(),
-            (None, Some(first)) => having(None).unwrap_or_else(|| unknown(first)),
-            (Some((over, true)), _) => having(Some(over)).unwrap_or_else(|| unknown(over)),
-            // A wish about a level that no topology has is not met.
-            (Some((over, false)), None) => having(Some(over)).unwrap_or_default(),
-            (Some((over, false)), Some(first)) => having(Some(over))
-                .or_else(|| having(None))
-                .unwrap_or_else(|| unknown(first)),
-        }
-    }
-
-    pub(super) fn base_of(&self, pod: &PodRecord) -> Option<ObjectKey> {
-        let name = pod.label(labels::BASE_POD_GANG)?;
-        Some(ObjectKey::new(pod.meta.key.namespace.clone(), name.clone()))
-    }
-
     /// Whether every floor of a gang is met by pods that are bound; being about to be bound is not enough.
     #[must_use]
     pub fn is_scheduled(&self, key: &ObjectKey) -> bool {
@@ -386,6 +275,6 @@ fn group_of(record: &GangRecord, pod: &PodRecord) -> Option<usize> {
     record.groups.iter().position(|group| *group.name == **clique)
 }
 
-fn count(length: usize) -> u32 {
+pub(super) fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -65,7 +65,7 @@ impl Model {
                     name: id.to_string(),
                     // By the most important pod: nobody evicts a pod that is as important as he is.
                     priority: self.highest_priority(key),
-                    base: None,
+                    base: self.base_of(record).map(|base| base.to_string()),
                     sequence: age(record.created),
                     protected: false,
                     groups: Vec::new(),
@@ -75,10 +75,6 @@ impl Model {
                         .placed
                         .iter()
                         .any(|(pod, _)| pod.node.is_none() || !self.is_ours(pod));
-                    let first = members.placed.first().map(|(pod, _)| pod);
-                    running.base = running
-                        .base
-                        .or(first.and_then(|pod| self.base_of(pod)).map(|base| base.to_string()));
                     running.groups.push(RunningGroup {
                         floor: group.floor,
                         pods: members.placed.iter().map(|(pod, _)| self.running_pod(pod)).collect(),

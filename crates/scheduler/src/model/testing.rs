@@ -54,6 +54,8 @@ pub(crate) struct PodSketch {
     pub(crate) uid: u32,
     pub(crate) gang: Option<(String, String)>,
     pub(crate) base: Option<String>,
+    /// The scaling group and the copy of it that it belongs to.
+    pub(crate) copy: Option<(String, u32)>,
     pub(crate) node: Option<String>,
     pub(crate) cpu: u32,
     pub(crate) gated: bool,
@@ -76,6 +78,7 @@ impl PodSketch {
             uid: 1,
             gang: Some((gang.into(), clique.into())),
             base: None,
+            copy: None,
             node: None,
             cpu: 1,
             gated: false,
@@ -129,6 +132,10 @@ impl PodSketch {
             "status": {"phase": if self.finished { "Succeeded" } else { "Pending" }, "conditions": conditions,
                 "startTime": self.node.is_some().then_some("2026-01-01T00:00:00Z")},
         });
+        if let Some((group, copy)) = &self.copy {
+            object["metadata"]["labels"]["grove.io/podcliquescalinggroup"] = json!(group);
+            object["metadata"]["labels"]["grove.io/podcliquescalinggroup-replica-index"] = json!(copy.to_string());
+        }
         for (field, value) in fields.as_object().into_iter().flatten() {
             object["spec"][field] = value.clone();
         }
@@ -162,6 +169,21 @@ pub(crate) fn budget(name: &str, gang: &str, allowed: u32, version: u32) -> Arc<
     });
     let object = serde_json::from_value(object).expect("a budget");
     Arc::new(BudgetRecord::of(&object).expect("stored"))
+}
+
+/// A gang of replica 0 of a set, with what its labels say of it: epoch and role.
+pub(crate) fn gang_of_epoch(
+    (set, name): (&str, &str),
+    (epoch, role): (u32, &str),
+    floors: &[(&str, u32)],
+    pack: Option<&str>,
+) -> Arc<GangRecord> {
+    let mut object = gang_object(name, floors, pack);
+    object["metadata"]["labels"] = json!({
+        "app.kubernetes.io/part-of": set, "grove.io/podcliqueset-replica-index": "0",
+        "grove.io/epoch": epoch.to_string(), "grove.io/podgang-role": role,
+    });
+    read_gang(&object)
 }
 
 fn read_gang(object: &Value) -> Arc<GangRecord> {

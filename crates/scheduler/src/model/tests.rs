@@ -50,6 +50,12 @@ fn answers(model: &Model) -> String {
             .collect();
         ahead.sort();
         group.ahead.clear();
+        // Shapes are numbered in the order in which they came; what they are is compared.
+        let mut of_siblings = Vec::new();
+        for group in group.siblings.iter_mut().flat_map(|sibling| &mut sibling.groups) {
+            of_siblings.push(model.state().shape_of(group.shape).demands.clone());
+            group.shape = question.gang.groups[0].shape;
+        }
         let mut plain = question.clone();
         plain.gang.placement_group = None;
         let blank = plain.gang.groups.first().map(|group| group.shape);
@@ -58,7 +64,10 @@ fn answers(model: &Model) -> String {
         }
         let text_of = format!("{plain:?}").replace(&format!("{blank:?}"), "shape");
         let text_of = blank.map_or(text_of.clone(), |shape| text_of.replace(&format!("{shape:?}"), "shape"));
-        text.push(format!("{text_of} {shapes:?} {group:?} {ahead:?}"));
+        let group = blank.map_or(String::new(), |shape| {
+            format!("{group:?}").replace(&format!("{shape:?}"), "shape")
+        });
+        text.push(format!("{text_of} {shapes:?} {group} {ahead:?} {of_siblings:?}"));
     }
     text.push(format!("{:?}", model.running()));
     text.join("\n")
@@ -85,6 +94,7 @@ fn pod_step() -> impl Strategy<Value = Step> {
             name: format!("p{name}"),
             uid,
             gang: (gang < 3).then(|| (format!("g{gang}"), format!("c{}", name % 2))),
+            copy: None,
             base: (base && gang == 1).then(|| "g0".to_owned()),
             node: (node < 4).then(|| format!("n{node}")),
             cpu,
