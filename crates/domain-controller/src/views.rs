@@ -3,7 +3,7 @@
 //! Owns the selection of fields. Nothing here trusts a text: UIDs, cliques and addresses are checked where they are used
 //! by `coppice-domains`. Never keeps a specification.
 
-use coppice_domains::api::names;
+use coppice_domains::api::{limits, names};
 use coppice_domains::decide::domain::Existing;
 use coppice_domains::decide::plugin::devices::published_clique;
 use coppice_domains::decide::render::{TEMPLATE_HASH, gates_of};
@@ -18,11 +18,13 @@ fn label(metadata: &Value, name: &str) -> Option<String> {
     metadata["labels"][name].as_str().map(str::to_owned)
 }
 
-/// A node: which domain it is labelled for.
+/// A node: which domain it is labelled for, and which clique a label names.
 #[derive(Debug)]
 pub(crate) struct NodeView {
     pub(crate) meta: Meta,
     pub(crate) domain_uid: Option<String>,
+    /// What GPU feature discovery found; for nodes whose plugin does not publish its clique.
+    pub(crate) gpu_clique: Option<String>,
 }
 
 /// Projects nodes.
@@ -37,6 +39,7 @@ impl Projection for Nodes {
         Ok(NodeView {
             meta: meta.clone(),
             domain_uid: label(&metadata, names::DOMAIN_LABEL),
+            gpu_clique: label(&metadata, names::GPU_CLIQUE_LABEL).filter(|clique| limits::is_clique_id(clique)),
         })
     }
 }

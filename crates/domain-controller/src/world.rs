@@ -175,11 +175,14 @@ impl World {
             .collect()
     }
 
-    /// The clique that a node publishes: that of its newest slice.
+    /// The clique of a node: that of its newest slice, else that of its label.
     pub(crate) fn clique_of(&self, moment: &Moment<'_>, node: &str) -> Option<String> {
         let slices = self.slices_of.get(moment, &node.to_owned());
-        let newest = slices.iter().max_by_key(|slice| slice.generation)?;
-        newest.clique.clone()
+        let newest = slices.iter().max_by_key(|slice| slice.generation);
+        newest.and_then(|slice| slice.clique.clone()).or_else(|| {
+            let node = self.nodes.get(moment, &ObjectKey::new("", node))?;
+            node.gpu_clique.clone()
+        })
     }
 
     /// UID of the domain that a node is labelled for.

@@ -65,19 +65,11 @@ pub(crate) fn start(paths: &Paths, number: u64, events: &UnboundedSender<(u64, C
         .ok_or_else(|| io::Error::other("the process has no id"))?;
     // Before it can have been waited for: the id is still its own.
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    for output in [
-        child
-            .stdout
-            .take()
-            .map(|output| Box::new(output) as Box<dyn AsyncRead + Send + Unpin>),
-        child
-            .stderr
-            .take()
-            .map(|output| Box::new(output) as Box<dyn AsyncRead + Send + Unpin>),
-    ] {
-        if let Some(output) = output {
-            tokio::spawn(follow(output, number, events.clone()));
-        }
+    if let Some(output) = child.stdout.take() {
+        tokio::spawn(follow(output, number, events.clone()));
+    }
+    if let Some(output) = child.stderr.take() {
+        tokio::spawn(follow(output, number, events.clone()));
     }
     tokio::spawn(wait(child, number, events.clone()));
     Ok(Running { handle })

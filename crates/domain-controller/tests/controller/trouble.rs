@@ -104,6 +104,43 @@ async fn nodes_without_a_fabric_join_without_a_row_and_unknown_fabrics_are_repor
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_whose_plugin_publishes_no_clique_is_in_that_of_its_label() {
+    let stage = Stage::start().await;
+    let labels = json!({names::GPU_CLIQUE_LABEL: CLIQUE});
+    let node = json!({"metadata": {"name": "node-00", "labels": labels}});
+    create(&stage.all::<k8s_openapi::api::core::v1::Node>(), node).await;
+    let controller = stage.controller(Writes::default().hook()).await;
+    let uid = stage.add_domain("imex").await;
+    stage.label("node-00", Some(&uid)).await;
+    tokio::time::sleep(LONG).await;
+    let rows = stage.rows(&uid).await;
+    assert_eq!((rows.len(), rows[0].index), (1, Some(0)));
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_that_was_deleted_under_its_domain_comes_back() {
+    let stage = Stage::start().await;
+    let controller = stage.controller(Writes::default().hook()).await;
+    let uid = stage.add_domain("imex").await;
+    tokio::time::sleep(LONG).await;
+    let before = stage.objects(&uid).await;
+    let sets = stage.namespaced::<k8s_openapi::api::apps::v1::DaemonSet>(DRIVER);
+    let name = names::daemon_set(&uid);
+    let old = sets.get(&name).await.unwrap().metadata.uid;
+    sets.delete(&name, &DeleteParams::default()).await.unwrap();
+    let templates = stage.namespaced::<ResourceClaimTemplate>(TEAM);
+    templates
+        .delete("imex-channel", &DeleteParams::default())
+        .await
+        .unwrap();
+    tokio::time::sleep(LONG).await;
+    assert_eq!(stage.objects(&uid).await, before);
+    assert_ne!(sets.get(&name).await.unwrap().metadata.uid, old);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn rows_of_the_drivers_own_daemons_are_adopted_as_they_are() {
     let stage = Stage::start().await;
     for number in 0..2 {
