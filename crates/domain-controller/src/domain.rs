@@ -168,16 +168,19 @@ impl Controller {
     }
 
     async fn report_status(&self, domain: &ComputeDomain, objects: Option<(Reason, String)>) -> Outcome<WriteError> {
-        let (uid, now) = (domain.uid(), self.clock.now());
-        let wanted = roll_up(domain, &self.status_facts(domain, objects), now);
-        let stored = domain.status.clone().unwrap_or_default();
-        if wanted == stored {
+        let now = self.clock.now();
+        let before = self.last_status(domain);
+        let mut domain = domain.clone();
+        domain.status = Some(before.clone());
+        let uid = domain.uid();
+        let wanted = roll_up(&domain, &self.status_facts(&domain, objects), now);
+        if wanted == before {
             return Outcome::Done;
         }
         if let Some(due) = self.states.with(uid, |state| state.pace.wait(now)) {
             return Outcome::RequeueAt(due);
         }
-        let Some(meta) = Meta::of(domain) else {
+        let Some(meta) = Meta::of(&domain) else {
             return Outcome::Done;
         };
         // Empty lists are written, too: a merge would leave the stored ones.
@@ -195,8 +198,10 @@ impl Controller {
             .patch_status(domains, &meta.key, &condition, patch)
             .await
         {
-            Ok(_) => {
-                self.report_changes(domain, &stored, &wanted);
+            Ok(answer) => {
+                self.report_changes(&domain, &before, &wanted);
+                let answered = answer.status.clone().unwrap_or_default();
+                self.states.with(uid, |state| state.written = Some((wanted, answered)));
                 Outcome::Done
             }
             Err(WriteError::NotFound(_)) => Outcome::Done,
@@ -208,6 +213,16 @@ impl Controller {
                 let wait = error.retry_after().unwrap_or_default();
                 Outcome::RetryAfter(error, wait)
             }
+        }
+    }
+
+    /// The status as it was written last, while the server still has what it made of that; else the stored one.
+    fn last_status(&self, domain: &ComputeDomain) -> DomainStatus {
+        let stored = domain.status.clone().unwrap_or_default();
+        let written = self.states.with(domain.uid(), |state| state.written.clone());
+        match written {
+            Some((wanted, answered)) if answered == stored => wanted,
+            _ => stored,
         }
     }
 

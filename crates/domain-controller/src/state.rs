@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coppice_domains::api::Clique;
+use coppice_domains::api::{Clique, DomainStatus};
 use coppice_domains::decide::rows::{Action, Check, CliqueWriter, Refusal, Timing};
 use coppice_domains::decide::status::{Reason, StatusPace};
 use jiff::Timestamp;
@@ -59,6 +59,8 @@ pub(crate) struct DomainState {
     /// UIDs of daemon pods that were seen deleted and that rows may still name.
     pub(crate) deleted_pods: BTreeSet<String>,
     pub(crate) pace: StatusPace,
+    /// The status that was written last, and what the server made of it: definitions of others drop what we add.
+    pub(crate) written: Option<(DomainStatus, DomainStatus)>,
     /// Why the server refused to create an object of the domain.
     pub(crate) refused_object: Option<(Reason, String)>,
     /// Pods that used the domain when its deletion began.

@@ -73,13 +73,18 @@ pub fn node_name(number: usize) -> String {
 
 impl Stage {
     pub async fn start() -> Self {
+        Self::start_with(&crd::all()).await
+    }
+
+    /// With other definitions than ours, such as those of NVIDIA's driver.
+    pub async fn start_with(definitions: &[Value]) -> Self {
         let clock = TokioClock::new("2026-01-01T00:00:00Z".parse().unwrap());
         let server = ApiServer::builder().seed(1).clock(move || clock.now()).build();
         let client = layers::client_of_service(server.service(), "default", &layers::Options::default());
         let stage = Self { server, clock, client };
-        for definition in crd::all() {
-            let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
-            create(&definitions, definition).await;
+        for definition in definitions {
+            let api: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+            create(&api, definition.clone()).await;
         }
         for namespace in [DRIVER, TEAM] {
             let namespaces: Api<Namespace> = Api::all(stage.client.clone());

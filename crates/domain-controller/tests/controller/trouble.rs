@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use coppice_domain_controller::DomainController;
-use coppice_domains::api::{Clique, DaemonRow, Readiness, names};
+use coppice_domains::api::{Clique, DaemonRow, Readiness, crd, names};
 use coppice_domains::decide::status::{READY, TEMPLATES};
 use coppice_runtime::layers::{Call, Fault};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::stage::{CLIQUE, DRIVER, LONG, Stage, TEAM, Writes, create, node_name};
@@ -172,6 +172,50 @@ async fn rows_of_the_drivers_own_daemons_are_adopted_as_they_are() {
     assert_eq!(rows.len(), 2);
     assert_eq!((rows[0].node_name.as_str(), rows[0].index), ("node-00", Some(0)));
     assert_eq!(rows[1], row, "neither its index nor anything else has changed");
+    controller.stop().await;
+}
+
+/// The definitions of NVIDIA's driver drop what we add.
+#[tokio::test(start_paused = true)]
+async fn definitions_without_our_fields_do_not_make_it_write_again_and_again() {
+    let mut definitions = crd::all();
+    for definition in &mut definitions {
+        let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+        if let Some(status) = schema["status"]["properties"].as_object_mut() {
+            assert!(status.remove("conditions").is_some() && status.remove("cliques").is_some());
+        }
+        if let Some(row) = schema["daemons"]["items"]["properties"].as_object_mut() {
+            assert!(row.remove("podUID").is_some());
+        }
+    }
+    let stage = Stage::start_with(&definitions).await;
+    for number in 0..3 {
+        stage.add_node(&node_name(number), CLIQUE).await;
+    }
+    let stage = Arc::new(stage);
+    let writes = Writes::default();
+    let controller = stage.controller(writes.hook()).await;
+    let uid = stage.add_domain("imex").await;
+    stage.join(0..3, &uid).await;
+    tokio::time::sleep(LONG).await;
+    assert!(stage.rows(&uid).await.iter().all(|row| row.pod_uid.is_none()));
+    let status = stage.domain("imex").await.unwrap().status.unwrap();
+    assert_eq!(
+        (status.status, status.nodes.len(), status.conditions.len()),
+        (Readiness::Ready, 3, 0)
+    );
+    let total = writes.total();
+    // Any event of the domain makes the controller look at it again.
+    stage.set_pod("daemon-00", "10.0.0.1", true).await;
+    stage.label("node-00", Some(&uid)).await;
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"unrelated": "label"}}}));
+    let nodes = stage.all::<k8s_openapi::api::core::v1::Node>();
+    nodes.patch("node-00", &PatchParams::default(), &patch).await.unwrap();
+    tokio::time::sleep(LONG).await;
+    assert_eq!(writes.total(), total);
+    stage.delete_pod("daemon-01").await;
+    tokio::time::sleep(LONG).await;
+    assert_eq!(stage.domain("imex").await.unwrap().status.unwrap().nodes.len(), 2);
     controller.stop().await;
 }
 
