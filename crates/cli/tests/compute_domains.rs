@@ -72,7 +72,7 @@ async fn the_controller_is_elected_works_and_releases_its_lease() {
         .unwrap();
     let sets: Api<DaemonSet> = Api::namespaced(client.clone(), "default");
     let set = sets.get(&names::daemon_set(&uid)).await.unwrap();
-    let containers = set.spec.unwrap().template.spec.unwrap().containers;
+    let containers = set.spec.template.spec.unwrap().containers;
     assert_eq!(containers[0].image.as_deref(), Some("daemon:1"));
     let leases: Api<Lease> = Api::namespaced(client, "default");
     let holder = async || {
