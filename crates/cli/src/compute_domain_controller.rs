@@ -12,6 +12,7 @@ use coppice_domains::decide::render::RenderSettings;
 use coppice_runtime::layers;
 use coppice_runtime::lease;
 use coppice_runtime::metrics::Metrics;
+use kube::Client;
 
 use crate::client::Cluster;
 use crate::process::{Process, ended, identity};
@@ -98,12 +99,23 @@ impl ComputeDomainController {
             errln!("error: {problem}");
             return Ok(ExitCode::from(UNUSABLE));
         }
-        let mut process = Process::new(Metrics::default());
+        let process = Process::new(Metrics::default());
         let options = layers::Options {
             metrics: process.metrics.clone(),
             ..layers::Options::default()
         };
         let client = self.cluster.client(&options).await?;
+        self.work(client, process, ended()).await
+    }
+
+    /// Runs in a process until `asked` ends.
+    pub(crate) async fn work(
+        self,
+        client: Client,
+        mut process: Process,
+        asked: impl Future<Output = ()>,
+    ) -> Result<ExitCode> {
+        let settings = self.settings();
         let working = process.health.condition("working");
         if let Some(address) = self.serve {
             process.serve(address).await?;
@@ -128,7 +140,7 @@ impl ComputeDomainController {
             working.set_ready();
             running
         };
-        let outcome = process.run(start, DomainController::stop, ended()).await;
+        let outcome = process.run(start, DomainController::stop, asked).await;
         process.close().await;
         outcome
     }
