@@ -4,6 +4,8 @@
 mod output;
 
 mod client;
+mod compute_domain_controller;
+mod compute_domain_daemon;
 mod crds;
 mod demo;
 mod doctor;
@@ -89,6 +91,8 @@ enum Command {
     Operator(operator::Operator),
     Scheduler(scheduler::Scheduler),
     Initc(initc::Initc),
+    ComputeDomainController(compute_domain_controller::ComputeDomainController),
+    ComputeDomainDaemon(compute_domain_daemon::ComputeDomainDaemon),
     /// Print the completion script of a shell
     Completion {
         /// The shell
@@ -108,6 +112,21 @@ fn command(program: &OsStr) -> clap::Command {
         return command.name("kubectl grove").bin_name("kubectl grove");
     }
     command
+}
+
+/// Names by which NVIDIA's images and manifests call programs that are commands here.
+const PROGRAMS: [&str; 2] = ["compute-domain-controller", "compute-domain-daemon"];
+
+/// The arguments with the command that the program was called by, where it was called by the name of one.
+fn with_command(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut all: Vec<OsString> = arguments.into_iter().collect();
+    let called = all
+        .first()
+        .map(|program| Path::new(program).file_name().unwrap_or_default());
+    if let Some(name) = PROGRAMS.into_iter().find(|name| called == Some(OsStr::new(name))) {
+        all.insert(1, name.into());
+    }
+    all
 }
 
 /// Options that kubectl takes before the verb, too.
@@ -142,13 +161,16 @@ fn verb_first(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 #[tokio::main]
 async fn main() -> ExitCode {
     let program = std::env::args_os().next().unwrap_or_default();
-    let matches = command(&program).get_matches_from(verb_first(std::env::args_os()));
+    let matches = command(&program).get_matches_from(verb_first(with_command(std::env::args_os())));
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // People at a terminal want to hear of trouble only; whoever runs a part of a cluster wants to follow it. The operator
     // has a configuration that says what to log.
     match arguments.command {
         Command::Operator(_) => {}
-        Command::Scheduler(_) | Command::Initc(_) => logging::start("info", LogFormat::Text),
+        Command::Scheduler(_) | Command::Initc(_) | Command::ComputeDomainController(_) => {
+            logging::start("info", LogFormat::Text);
+        }
+        Command::ComputeDomainDaemon(ref daemon) => logging::start(daemon.log_level(), LogFormat::Text),
         // What the client library has to say, the error at the end says better.
         _ => logging::start("error,kube_client=off", LogFormat::Text),
     }
@@ -167,6 +189,8 @@ async fn main() -> ExitCode {
         Command::Operator(operator) => operator.run().await,
         Command::Scheduler(scheduler) => scheduler.run().await,
         Command::Initc(initc) => initc.run().await,
+        Command::ComputeDomainController(controller) => controller.run().await,
+        Command::ComputeDomainDaemon(daemon) => daemon.run().await,
         Command::Completion { shell } => {
             let name = Path::new(&program)
                 .file_stem()
@@ -239,6 +263,23 @@ mod tests {
         assert_eq!(sorted("coppice get -n ns"), "coppice get -n ns");
         assert_eq!(sorted("coppice --help"), "coppice --help");
         assert_eq!(sorted("coppice -n ns"), "coppice -n ns");
+    }
+
+    #[test]
+    fn called_by_the_name_of_a_program_it_is_that_program() {
+        let parsed = |line: &str| {
+            let words = with_command(line.split(' ').map(OsString::from));
+            Arguments::try_parse_from(words).map(|arguments| arguments.command)
+        };
+        let daemon = parsed("/usr/bin/compute-domain-daemon -v 4 check").expect("as the DaemonSet calls it");
+        assert!(matches!(daemon, Command::ComputeDomainDaemon(_)));
+        let controller = parsed("compute-domain-controller --daemon-image i").expect("as the chart calls it");
+        assert!(matches!(controller, Command::ComputeDomainController(_)));
+        assert!(
+            parsed("coppice compute-domain-controller").is_err(),
+            "daemons need an image"
+        );
+        assert!(parsed("coppice compute-domain-controller --daemon-image i --max-nodes-per-imex-domain 0").is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use coppice_operator::configuration::Configuration;
 use coppice_runtime::supervise::Interruption;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
@@ -121,6 +122,44 @@ where
             assert_eq!(holder(client, &namespace).await.as_deref(), Some(""), "{name} {how:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn every_task_of_the_compute_domain_controller_is_essential() {
+    let client = cluster().await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in coppice_domains::api::crd::all() {
+        let definition = serde_json::from_value(definition).unwrap();
+        definitions.create(&PostParams::default(), &definition).await.unwrap();
+    }
+    let run = |process: Process, namespace: String| {
+        let election = format!("--leader-election-namespace={namespace}");
+        let arguments = [
+            "coppice",
+            "compute-domain-controller",
+            "--daemon-image=i",
+            "--serve=127.0.0.1:0",
+            &election,
+        ];
+        let Command::ComputeDomainController(controller) = Arguments::parse_from(arguments).command else {
+            unreachable!("the controller was asked for")
+        };
+        controller.work(client.clone(), process, std::future::pending())
+    };
+    let expected = [
+        "compute-domain-controller: events",
+        "compute-domain-controller: queue",
+        "compute-domain-controller: watch of computedomaincliques in nvidia-dra-driver-gpu",
+        "compute-domain-controller: watch of computedomains",
+        "compute-domain-controller: watch of daemonsets in nvidia-dra-driver-gpu",
+        "compute-domain-controller: watch of nodes",
+        "compute-domain-controller: watch of pods in nvidia-dra-driver-gpu",
+        "compute-domain-controller: watch of resourceclaimtemplates",
+        "compute-domain-controller: watch of resourceslices",
+        "lease: election",
+        "servers: probes and metrics on 127.0.0.1",
+    ];
+    every_task_is_essential(&client, "compute-domain-controller: queue", &expected, run).await;
 }
 
 #[tokio::test]

@@ -11,6 +11,9 @@ use crate::decide::rows::Indices;
 
 /// After so long without an assignment a daemon inserts itself.
 pub const PATIENCE: SignedDuration = SignedDuration::from_secs(3);
+/// After so long it writes its address into a row that has an index and none: a controller that reserved the row is
+/// there, and collects addresses for up to two seconds.
+pub const ADDRESS_PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 /// After so long it takes over a row that still names another pod of its node.
 pub const TAKE_OVER_PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
@@ -118,7 +121,9 @@ pub fn self_insert(
     if let Some(row) = own {
         let foreign = names_another_pod(row, me) && !row.ip_address.is_empty();
         let current = row.ip_address == me.address && !names_another_pod(row, me);
-        if current || (foreign && (progress.owned_row || waited < TAKE_OVER_PATIENCE)) {
+        let assigned = row.bounded_index(max).is_some();
+        let too_early = (foreign && waited < TAKE_OVER_PATIENCE) || (assigned && waited < ADDRESS_PATIENCE);
+        if current || (foreign && progress.owned_row) || too_early {
             return None;
         }
     }
@@ -152,6 +157,12 @@ pub fn self_insert(
     result.push(row);
     result.sort_by_key(|row| row.index);
     Some(Ok(result))
+}
+
+/// The next wait after which [`self_insert`] may decide otherwise, for a daemon that has waited this long.
+pub fn next_patience(waited: SignedDuration) -> Option<SignedDuration> {
+    let all = [PATIENCE, ADDRESS_PATIENCE, TAKE_OVER_PATIENCE];
+    all.into_iter().find(|patience| *patience > waited)
 }
 
 /// Every index of the clique is held.

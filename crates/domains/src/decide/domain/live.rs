@@ -3,7 +3,7 @@
 //! The pod template of a DaemonSet is kept current only while the domain has no daemon pods. Daemons of one IMEX domain must
 //! agree on names and gates, so a formed domain keeps what it was formed with, and nothing restarts it.
 
-use super::command::{Command, Existing};
+use super::command::{Command, Existing, ObjectKind};
 use crate::api::ComputeDomain;
 use crate::decide::render::{RenderSettings, TEMPLATE_HASH, daemon_set, daemon_template, workload_template};
 use crate::decide::status::Reason;
@@ -43,6 +43,7 @@ pub fn plan_live(domain: &ComputeDomain, facts: &LiveFacts, settings: &RenderSet
         plan.objects = Some((Reason::Creating, "the finalizer is being added".into()));
         return plan;
     }
+    release_deleted(facts, domain.uid(), &mut plan);
     if !settings.host_managed {
         if facts.daemon_template.is_none() {
             plan.commands
@@ -84,11 +85,29 @@ pub fn plan_live(domain: &ComputeDomain, facts: &LiveFacts, settings: &RenderSet
     let creates = plan
         .commands
         .iter()
-        .any(|command| matches!(command, Command::Create(_)));
+        .any(|command| matches!(command, Command::Create(_) | Command::RemoveFinalizer(..)));
     if creates && plan.objects.is_none() {
         plan.objects = Some((Reason::Creating, "the objects of the domain are being created".into()));
     }
     plan
+}
+
+/// An object that was deleted under its domain is let go: it is created again when it is gone.
+fn release_deleted(facts: &LiveFacts, uid: &str, plan: &mut LivePlan) {
+    let objects = [
+        (ObjectKind::DaemonSet, &facts.daemon_set),
+        (ObjectKind::ClaimTemplate, &facts.daemon_template),
+        (ObjectKind::ClaimTemplate, &facts.workload_template),
+    ];
+    for (kind, object) in objects {
+        if let Some(object) = object
+            && object.deleting
+            && object.has_finalizer
+            && object.domain_uid.as_deref() == Some(uid)
+        {
+            plan.commands.push(Command::RemoveFinalizer(kind, object.clone()));
+        }
+    }
 }
 
 #[cfg(test)]

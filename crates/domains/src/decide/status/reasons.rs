@@ -56,6 +56,8 @@ reasons! {
     TemplateNameTaken;
     /// The API server refused to create the DaemonSet or a ResourceClaimTemplate.
     CreateRefused;
+    /// The API server refused the rows of a clique: two rows would have one index, or the controller lacks rights.
+    RowsRefused;
     /// The domain is being deleted.
     Deleting;
     /// The domain is being deleted and pods that hold its claims still run.
