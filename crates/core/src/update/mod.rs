@@ -3,6 +3,7 @@
 //! The strategies share one interface: given a replica, which cliques take the new template now and which pods go.
 //! Everything else (creating the replacements, gangs, status) is the same for all of them and knows no strategy.
 
+pub mod coherent;
 mod rolling_recreate;
 
 use std::collections::BTreeSet;
