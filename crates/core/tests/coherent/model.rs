@@ -70,8 +70,10 @@ pub(crate) struct World {
     pub(crate) now: i64,
     pub(crate) next_id: u64,
     pub(crate) recreate: Recreate,
-    /// Units that the executor removed because the map said so.
-    pub(crate) replaced: Vec<(usize, u64)>,
+    /// Turns that are given beyond the limit; only a mutation has any.
+    pub(crate) extra_turns: u32,
+    /// Components of units that the executor removed because the map said so.
+    pub(crate) replaced: Vec<usize>,
     revisions: Vec<Vec<Revision>>,
 }
 
@@ -101,6 +103,7 @@ impl World {
             now: 0,
             next_id: 0,
             recreate: |share, _| share.clone(),
+            extra_turns: 0,
             replaced: Vec::new(),
         }
     }
@@ -179,7 +182,11 @@ impl World {
     /// Plans the set from what there is.
     pub(crate) fn plan_set(&mut self) {
         let facts: Vec<ReplicaFacts> = (0..self.replicas.len()).map(|replica| self.facts(replica)).collect();
-        self.set_record = plan_set(&self.wanted(), self.set_knobs, &self.set_record, &facts);
+        let knobs = SetKnobs {
+            max_concurrent_replicas: self.set_knobs.max_concurrent_replicas + self.extra_turns,
+            ..self.set_knobs
+        };
+        self.set_record = plan_set(&self.wanted(), knobs, &self.set_record, &facts);
     }
 
     fn facts(&self, replica: usize) -> ReplicaFacts {
@@ -327,8 +334,8 @@ impl World {
         let state = &mut self.replicas[replica];
         match write {
             Write::Remove(id) => {
-                self.replaced.push((replica, id));
                 for unit in state.units.iter_mut().filter(|unit| unit.id == id) {
+                    self.replaced.push(unit.live.component);
                     unit.live.terminating = true;
                     unit.live.ready_since = None;
                 }

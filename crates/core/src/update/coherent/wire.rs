@@ -11,7 +11,7 @@ use coppice_api::types::{PodGangMapEntry, PodGangMapSpec, PodGangRole};
 
 use super::types::{Component, ComponentKind, Entry, Map, Revision, Role, Share, Units};
 
-/// Reads a stored map. One without entries, or with one that cannot be read, decides nothing. `revision_of` names the
+/// Reads a stored map. One without entries and next epoch, or with an entry that cannot be read, decides nothing. `revision_of` names the
 /// template of a component in an entry that does not name it.
 pub fn from_spec(
     spec: &PodGangMapSpec,
@@ -42,11 +42,11 @@ pub fn from_spec(
         };
         entries.entry(epoch).or_insert(entry);
     }
-    let newest = entries.keys().next_back().copied()?;
+    let follows = entries.keys().next_back().map(|newest| newest.next());
     let stored = spec.unknown.get(NEXT_EPOCH).and_then(|value| Epoch::parse(value.as_str()?));
     let map = Map {
         entries: entries.into_values().collect(),
-        next_epoch: stored.map_or(newest.next(), |stored| stored.max(newest.next())),
+        next_epoch: follows.max(stored)?,
     };
     Some(without_duplicates(map).tidy())
 }
