@@ -9,12 +9,23 @@ use super::census::Census;
 use super::edit::Taken;
 use super::types::{ComponentKind, Map, Role, Target, Units};
 
-/// The map with the bridges of an update.
-pub(super) fn build(target: &Target, scope: &BTreeSet<usize>, map: &Map, census: &Census) -> Map {
+/// Components with stale units of which no bridge has any. A second change may bring further components into an update
+/// that already has its bridges.
+pub(super) fn uncovered(scope: &BTreeSet<usize>, map: &Map, census: &Census) -> BTreeSet<usize> {
+    let covered = |component: &usize| {
+        let mut bridges = map.entries.iter().filter(|entry| entry.role == Role::Bridge);
+        bridges.any(|entry| entry.shares.contains_key(component))
+    };
+    let stale = scope.iter().copied().filter(|component| census.stale(*component) > 0);
+    stale.filter(|component| !covered(component)).collect()
+}
+
+/// The map with bridges for some components.
+pub(super) fn build(target: &Target, components: &BTreeSet<usize>, map: &Map) -> Map {
     let mut next = map.clone();
     for _ in 0..target.knobs.max_surge_units {
         let epoch = next.add_entry(Role::Bridge, Vec::new());
-        for &component in scope.iter().filter(|component| census.stale(**component) > 0) {
+        for &component in components {
             let wanted = &target.components[component];
             let count = wanted.anchored();
             let copies = match wanted.kind {

@@ -139,6 +139,9 @@ impl<'a> Planner<'a> {
         if self.target.strategy == Strategy::InPlace {
             return (Phase::InPlace, Reason::None, self.in_place());
         }
+        if let Some(map) = self.replaced_in_place() {
+            return (Phase::Adopt, Reason::None, Some(map));
+        }
         if self.is_done() {
             return (Phase::Idle, Reason::None, None);
         }
@@ -179,8 +182,9 @@ impl<'a> Planner<'a> {
             return (Phase::Trimming, waits, map);
         }
         let wants_bridge = self.target.knobs.max_surge_units > 0 && !self.record.surge_abandoned;
-        if wants_bridge && !self.map.has_bridge() {
-            let map = bridge::build(self.target, &self.scope, self.map, &self.census);
+        let uncovered = bridge::uncovered(&self.scope, self.map, &self.census);
+        if wants_bridge && !uncovered.is_empty() {
+            let map = bridge::build(self.target, &uncovered, self.map);
             return (Phase::Bridging, Reason::None, Some(map));
         }
         let anchor = batch::target_anchor(self.target, &self.scope, self.map, &self.census);
@@ -227,6 +231,22 @@ impl<'a> Planner<'a> {
             let abandoned = self.record.surge_abandoned && !record::is_settled(self.map, position, &self.record);
             abandoned || self.census.has_stale(position)
         })
+    }
+
+    /// The map after another strategy has replaced units inside their gangs: what has the template of the target is
+    /// created from it as well when it is lost.
+    fn replaced_in_place(&self) -> Option<Map> {
+        let mut next = self.map.clone();
+        for (component, units) in self.census.units.iter().enumerate() {
+            let wanted = &self.target.components[component].revision;
+            for unit in units.iter().filter(|unit| !unit.stale) {
+                let share = next.entries[unit.entry].shares.get_mut(&component);
+                if let Some(share) = share.filter(|share| share.revision != *wanted) {
+                    share.revision = wanted.clone();
+                }
+            }
+        }
+        (next != *self.map).then_some(next)
     }
 
     /// The map while another strategy replaces units inside their gangs: what is lost comes back at the target.

@@ -106,7 +106,10 @@ pub(super) fn unsettled(
         let waits = |(component, share): (&usize, &super::types::Share)| {
             let settled = record.settled.get(&(entry.epoch, *component)).copied().unwrap_or(0);
             let at_target = target.components[*component].revision == share.revision;
-            scope.contains(component) && at_target && settled < share.units.count()
+            // Another strategy leaves stale units in entries at the target; they are replaced, not waited for.
+            let units = census.units[*component].iter();
+            let updated = count(units.filter(|unit| unit.entry == position && !unit.stale));
+            scope.contains(component) && at_target && settled < updated
         };
         if !entry.shares.iter().any(|(component, share)| waits((component, share))) {
             continue;

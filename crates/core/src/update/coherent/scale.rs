@@ -98,7 +98,11 @@ fn add(
     if wanted.kind == ComponentKind::Standalone || asleep {
         // A component that had no units at all comes back as after a deployment: its minimum in an anchor.
         let newest = map.newest_anchor().map(|anchor| &map.entries[anchor]);
-        let free = newest.filter(|entry| !entry.shares.contains_key(&component));
+        let leftover = |entry: &&Entry| {
+            let mut units = observed.units.iter();
+            units.any(|unit| unit.component == component && unit.epoch == entry.epoch && unit.revision != revision)
+        };
+        let free = newest.filter(|entry| !entry.shares.contains_key(&component) && !leftover(entry));
         let anchor = home.or(free.map(|entry| entry.epoch));
         let anchor = anchor.unwrap_or_else(|| map.add_entry(Role::Anchor, Vec::new()));
         let mut first = new.clone();
