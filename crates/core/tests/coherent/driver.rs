@@ -61,7 +61,10 @@ pub(crate) fn describe(before: &Map, after: &Map) -> String {
         }
     }
     if parts.is_empty() {
-        let gone = before.entries.iter().filter(|old| after.entries.iter().all(|new| new.epoch != old.epoch));
+        let gone = before
+            .entries
+            .iter()
+            .filter(|old| after.entries.iter().all(|new| new.epoch != old.epoch));
         parts.extend(gone.map(|entry| format!("-{}", letter(entry.role))));
     }
     parts.join(" ")
@@ -80,7 +83,9 @@ fn letter(role: Role) -> &'static str {
 pub(crate) fn gangs(map: &Map) -> (usize, usize) {
     let anchors = map.entries.iter().filter(|entry| entry.role.is_one_gang()).count();
     let others = map.entries.iter().filter(|entry| !entry.role.is_one_gang());
-    let copies = others.flat_map(|entry| entry.shares.values()).map(|share| share.units.count() as usize);
+    let copies = others
+        .flat_map(|entry| entry.shares.values())
+        .map(|share| share.units.count() as usize);
     (anchors, copies.sum())
 }
 
@@ -97,7 +102,9 @@ pub(crate) fn available(world: &World, replica: usize) -> Vec<u32> {
 /// scarcest component has of its size, and sides are summed.
 pub(crate) fn effective(available: &BTreeMap<&str, Vec<u32>>, components: &[Component], scope: &[usize]) -> u32 {
     let of_side = |units: &Vec<u32>| {
-        let shares = scope.iter().map(|&component| 100 * units[component] / components[component].desired.max(1));
+        let shares = scope
+            .iter()
+            .map(|&component| 100 * units[component] / components[component].desired.max(1));
         shares.min().unwrap_or(100)
     };
     available.values().map(of_side).sum()
@@ -156,7 +163,11 @@ fn note(world: &World, replica: usize, trace: &mut Trace) {
             continue;
         }
         let component = &target.components[live.component];
-        let side = if live.revision == component.revision { "new" } else { "old" };
+        let side = if live.revision == component.revision {
+            "new"
+        } else {
+            "old"
+        };
         sides.entry(side).or_insert_with(|| vec![0; world.shapes.len()])[live.component] += 1;
     }
     if !scope.is_empty() {

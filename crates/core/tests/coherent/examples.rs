@@ -104,7 +104,10 @@ fn example_3a_without_capacity_the_old_side_keeps_serving() {
     assert_eq!(available(&world, 0), [0, 1, 1]);
     world.now += 1801;
     let outcome = world.plan_fresh(0);
-    assert_eq!((outcome.phase, outcome.reason), (Phase::Stalled, Reason::GangUnschedulable));
+    assert_eq!(
+        (outcome.phase, outcome.reason),
+        (Phase::Stalled, Reason::GangUnschedulable)
+    );
     assert!(!outcome.failed, "taking it back would need the same node");
     world.capacity = None;
     assert_eq!(settle(&mut world, 0, &mut trace), Phase::Idle);
@@ -171,7 +174,13 @@ fn example_4_a_broken_release_is_fixed() {
     assert_eq!(settle(&mut world, 0, &mut trace), Phase::Idle);
     assert_eq!(
         trace.texts(),
-        ["A{2F P0 D0}", "A{2F P0 D0}", "T{P1}", "A+{2F} T+{P2 D1}", "A+{1F} T+{P3 D2}"]
+        [
+            "A{2F P0 D0}",
+            "A{2F P0 D0}",
+            "T{P1}",
+            "A+{2F} T+{P2 D1}",
+            "A+{1F} T+{P3 D2}"
+        ]
     );
     assert_eq!(trace.lowest, [3, 3, 2], "the fix costs nothing");
     assert_eq!(final_gangs(&world), (1, 5));
@@ -186,7 +195,10 @@ fn example_4_a_broken_release_is_reverted_moving_only_what_moved() {
     assert_eq!(settle(&mut world, 0, &mut trace), Phase::Idle);
     assert_eq!(trace.texts(), ["A{2F P0 D0}", "A{2F P0 D0}"]);
     let now = ready(&world);
-    assert!(serving.iter().all(|id| now.contains(id)), "the other eight were not touched");
+    assert!(
+        serving.iter().all(|id| now.contains(id)),
+        "the other eight were not touched"
+    );
     assert_eq!(now.len(), 12);
 }
 
@@ -204,7 +216,10 @@ fn example_4_a_broken_release_is_taken_back_by_policy() {
 
 fn ready(world: &World) -> Vec<u64> {
     let units = world.replicas[0].units.iter();
-    units.filter(|unit| unit.live.ready_since.is_some()).map(|unit| unit.id).collect()
+    units
+        .filter(|unit| unit.live.ready_since.is_some())
+        .map(|unit| unit.id)
+        .collect()
 }
 
 #[test]
@@ -233,7 +248,11 @@ fn example_6_scaling_during_an_update() {
     assert_eq!(trace.texts()[2..], ["T+{P4 P5}", "A+{2F} T+{P2 D1}"]);
     world.replicas[0].desired[2] = 2;
     assert_eq!(settle(&mut world, 0, &mut trace), Phase::Idle);
-    assert_eq!(trace.texts()[4..], ["", "A+{1F} T+{P3 D2}"], "D1 goes, although D2 is old");
+    assert_eq!(
+        trace.texts()[4..],
+        ["", "A+{1F} T+{P3 D2}"],
+        "D1 goes, although D2 is old"
+    );
     let copies: Vec<Option<u32>> = world.replicas[0]
         .units
         .iter()
@@ -252,7 +271,12 @@ fn example_6_scaling_before_the_anchor_exists() {
     assert_eq!(settle(&mut world, 0, &mut trace), Phase::Paused);
     assert_eq!(trace.texts(), ["T+{P4}"]);
     let old = world.revision(1, 1);
-    assert!(world.replicas[0].units.iter().any(|unit| unit.live.copy == Some(4) && unit.live.revision == old));
+    assert!(
+        world.replicas[0]
+            .units
+            .iter()
+            .any(|unit| unit.live.copy == Some(4) && unit.live.revision == old)
+    );
     world.paused = false;
     assert_eq!(settle(&mut world, 0, &mut trace), Phase::Idle);
 }
@@ -277,7 +301,10 @@ fn an_update_waits_until_units_were_ready_for_long_enough() {
     assert_eq!(settle(&mut world, 0, &mut trace), Phase::Settling);
     let outcome = world.plan_fresh(0);
     let due = outcome.deadline.unwrap();
-    assert!(due > world.time() && due.as_second() - world.now <= 60, "it asks to be called when they are");
+    assert!(
+        due > world.time() && due.as_second() - world.now <= 60,
+        "it asks to be called when they are"
+    );
     world.now = due.as_second();
     rounds_until(&mut world, &mut trace, 2);
 }

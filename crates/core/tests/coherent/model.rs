@@ -75,6 +75,7 @@ pub(crate) struct World {
     /// Components of units that the executor removed because the map said so.
     pub(crate) replaced: Vec<usize>,
     revisions: Vec<Vec<Revision>>,
+    names: Vec<String>,
 }
 
 impl World {
@@ -91,6 +92,7 @@ impl World {
         Self {
             versions: vec![1; shapes.len()],
             revisions: (0..shapes.len()).map(names).collect(),
+            names: (0..shapes.len()).map(|component| format!("c{component}")).collect(),
             shapes,
             knobs,
             set_knobs,
@@ -118,20 +120,26 @@ impl World {
 
     pub(crate) fn wanted(&self) -> Vec<Revision> {
         let versions = self.versions.iter().enumerate();
-        versions.map(|(component, version)| self.revision(component, *version)).collect()
+        versions
+            .map(|(component, version)| self.revision(component, *version))
+            .collect()
     }
 
     /// What one replica is asked to become, by spec and status of the set.
     pub(crate) fn target(&self, replica: usize) -> Target {
         let wanted = self.wanted();
         let known = self.set_record.wanted == wanted;
-        let revisions = if known { self.set_record.target().to_vec() } else { wanted };
+        let revisions = if known {
+            self.set_record.target().to_vec()
+        } else {
+            wanted
+        };
         let components = self.shapes.iter().zip(revisions).zip(&self.replicas[replica].desired);
         Target {
             components: components
                 .enumerate()
                 .map(|(position, ((shape, revision), desired))| Component {
-                    name: format!("c{position}"),
+                    name: self.names[position].clone(),
                     kind: shape.kind,
                     revision,
                     revision_stored: true,
@@ -140,7 +148,11 @@ impl World {
                     max_unavailable: shape.max_unavailable,
                 })
                 .collect(),
-            scope: if known { self.set_record.scope.clone() } else { BTreeSet::new() },
+            scope: if known {
+                self.set_record.scope.clone()
+            } else {
+                BTreeSet::new()
+            },
             knobs: self.knobs,
             paused: self.paused,
             admitted: known && self.set_record.admitted.contains(&index(replica)),
@@ -150,7 +162,11 @@ impl World {
 
     pub(crate) fn observe(&self, replica: usize) -> Observed {
         Observed {
-            units: self.replicas[replica].units.iter().map(|unit| unit.live.clone()).collect(),
+            units: self.replicas[replica]
+                .units
+                .iter()
+                .map(|unit| unit.live.clone())
+                .collect(),
             scheduled: self.replicas[replica].scheduled.clone(),
         }
     }
@@ -227,6 +243,10 @@ impl World {
         }
         if let Some(map) = &outcome.map {
             state.version += 1;
+            if state.map.is_none() {
+                // An epoch of which nothing is left may be used again.
+                state.newest_epoch = state.units.iter().map(|unit| unit.live.epoch).max();
+            }
             state.newest_epoch = state.newest_epoch.max(map.entries.last().map(|entry| entry.epoch));
             let slots = slots(map);
             state.ever_ready.retain(|slot| slots.contains(slot));
@@ -279,7 +299,11 @@ impl World {
                 };
                 match &share.units {
                     Units::Copies(copies) => {
-                        wanted.extend(copies.iter().map(|copy| (*copy, (entry.epoch, entry.role, &share.revision))));
+                        wanted.extend(
+                            copies
+                                .iter()
+                                .map(|copy| (*copy, (entry.epoch, entry.role, &share.revision))),
+                        );
                     }
                     Units::Pods(pods) => counts.push((entry.epoch, entry.role, &share.revision, *pods)),
                 }
@@ -393,7 +417,9 @@ impl World {
                 .filter(|unit| !unit.live.scheduled)
                 .map(|unit| unit.id)
                 .collect();
-            let mut room = self.capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(used(self)));
+            let mut room = self
+                .capacity
+                .map_or(usize::MAX, |capacity| capacity.saturating_sub(used(self)));
             let first_time = entry.role.is_one_gang() && !state.scheduled.contains(&entry.epoch);
             if first_time && (existing < planned as usize || room < waiting.len()) {
                 continue;
@@ -405,7 +431,12 @@ impl World {
                     unit.live.scheduled = true;
                 }
             }
-            let placed = state.units.iter().filter(here).filter(|unit| unit.live.scheduled).count();
+            let placed = state
+                .units
+                .iter()
+                .filter(here)
+                .filter(|unit| unit.live.scheduled)
+                .count();
             if placed >= planned as usize {
                 state.scheduled.insert(entry.epoch);
             }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::Epoch;
 use coppice_core::update::coherent::{
-    Component, LiveUnit, Map, Observed, Outcome, Phase, ReplicaRecord, Revision, Role, Target, Units, from_spec, to_spec,
+    Component, LiveUnit, Map, Observed, Outcome, Phase, ReplicaRecord, Revision, Role, Target, Units, from_spec,
+    to_spec,
 };
 use jiff::Timestamp;
 
@@ -44,9 +45,10 @@ pub(crate) struct Seen {
     role: Role,
     stale: bool,
     available: bool,
+    exists: bool,
 }
 
-/// The units of a map.
+/// The units of a map; pods of one epoch in the order in which they are kept.
 pub(crate) fn seen(target: &Target, map: &Map, observed: &Observed, now: Timestamp) -> Vec<Seen> {
     let mut all = Vec::new();
     for entry in &map.entries {
@@ -62,6 +64,7 @@ pub(crate) fn seen(target: &Target, map: &Map, observed: &Observed, now: Timesta
                     role: entry.role,
                     stale: *revision != target.components[component].revision,
                     available: ready.is_some_and(|since| since + target.knobs.min_ready <= now),
+                    exists: live.is_some(),
                 }
             };
             match &share.units {
@@ -105,12 +108,14 @@ impl Step<'_> {
         matches!(self.outcome.phase, Phase::Anchoring | Phase::Rolling)
     }
 
-    /// How many units of a component leave their entry, by whether they are available and stale.
+    /// The units of a component that leave their entry.
     fn leaving(&self, component: usize) -> Vec<Seen> {
         let mut leaving = Vec::new();
-        let mut units: Vec<Seen> = self.units().into_iter().filter(|unit| unit.component == component).collect();
-        // Within one epoch the executor removes stale and unavailable pods first.
-        units.sort_by_key(|unit| (!unit.stale, unit.available));
+        let units = self
+            .units()
+            .into_iter()
+            .filter(|unit| unit.component == component)
+            .rev();
         let mut pods: BTreeMap<Epoch, u32> = BTreeMap::new();
         for unit in units {
             match unit.copy {
@@ -163,11 +168,16 @@ pub(crate) fn s1_floor(step: &Step<'_>) -> Verdict {
     for component in step.components() {
         let taken = step.leaving(component).iter().filter(|unit| unit.available).count();
         let units = step.units();
-        let available = units.iter().filter(|unit| unit.component == component && unit.available);
+        let available = units
+            .iter()
+            .filter(|unit| unit.component == component && unit.available);
         let left = available.count() - taken;
         let wanted = step.component(component);
         let floor = wanted.desired.saturating_sub(wanted.max_unavailable) as usize;
-        ensure!(taken == 0 || left >= floor, "component {component}: {left} left of floor {floor}");
+        ensure!(
+            taken == 0 || left >= floor,
+            "component {component}: {left} left of floor {floor}"
+        );
     }
     Ok(())
 }
@@ -180,13 +190,19 @@ pub(crate) fn s2_one_home(step: &Step<'_>) -> Verdict {
             ensure!(share.units.count() > 0, "an empty share");
             if let Units::Copies(copies) = &share.units {
                 for copy in copies {
-                    ensure!(homes.insert((*component, *copy)), "copy {copy} of {component} has two homes");
+                    ensure!(
+                        homes.insert((*component, *copy)),
+                        "copy {copy} of {component} has two homes"
+                    );
                 }
             }
         }
     }
     for component in step.components() {
-        let (before, after) = (total(step.before, component, false), total(step.after, component, false));
+        let (before, after) = (
+            total(step.before, component, false),
+            total(step.after, component, false),
+        );
         if step.outcome.phase == Phase::Scale {
             let desired = step.component(component).desired;
             let closer = (before.min(desired)..=before.max(desired)).contains(&after);
@@ -206,17 +222,32 @@ pub(crate) fn s3_purity(step: &Step<'_>) -> Verdict {
         for (component, share) in &entry.shares {
             let old_share = old.and_then(|old| old.shares.get(component));
             let same = old_share.is_none_or(|old| old.revision == share.revision);
-            ensure!(same || !coherent, "the template of {component} in {} changed", entry.epoch);
+            ensure!(
+                same || !coherent,
+                "the template of {component} in {} changed",
+                entry.epoch
+            );
             let made = old.is_none() && !matches!(step.outcome.phase, Phase::Scale | Phase::Adopt);
             let at_target = share.revision == step.component(*component).revision;
             ensure!(!made || at_target, "a new gang with an old template");
-            ensure!(!made || step.outcome.scope.contains(component), "a new gang out of scope");
+            ensure!(
+                !made || step.outcome.scope.contains(component),
+                "a new gang out of scope"
+            );
         }
     }
-    for unit in step.observed.units.iter().filter(|unit| !step.in_place && !unit.terminating) {
+    for unit in step
+        .observed
+        .units
+        .iter()
+        .filter(|unit| !step.in_place && !unit.terminating)
+    {
         let entry = step.before.entries.iter().find(|entry| entry.epoch == unit.epoch);
         let share = entry.and_then(|entry| entry.shares.get(&unit.component));
-        ensure!(share.is_none_or(|share| share.revision == unit.revision), "a unit of another template");
+        ensure!(
+            share.is_none_or(|share| share.revision == unit.revision),
+            "a unit of another template"
+        );
     }
     Ok(())
 }
@@ -234,7 +265,9 @@ pub(crate) fn s4_no_mixed_minimum(step: &Step<'_>) -> Verdict {
     };
     let units = seen(step.target, remaining, step.observed, step.now);
     for component in step.components() {
-        let mine = units.iter().filter(|unit| unit.component == component && unit.role != Role::Bridge);
+        let mine = units
+            .iter()
+            .filter(|unit| unit.component == component && unit.role != Role::Bridge);
         if mine.filter(|unit| unit.stale).count() == 0 {
             continue;
         }
@@ -242,7 +275,10 @@ pub(crate) fn s4_no_mixed_minimum(step: &Step<'_>) -> Verdict {
         let at_target = share.filter(|share| share.revision == step.component(component).revision);
         let held = at_target.map_or(0, |share| share.units.count());
         let minimum = step.minimum(component);
-        ensure!(held >= minimum, "the anchor has {held} of {minimum} of component {component}");
+        ensure!(
+            held >= minimum,
+            "the anchor has {held} of {minimum} of component {component}"
+        );
     }
     Ok(())
 }
@@ -254,7 +290,10 @@ pub(crate) fn s5_bounded_surge(step: &Step<'_>) -> Verdict {
         let before = total(step.before, component, true);
         let most = wanted.desired + step.target.knobs.max_surge_units * wanted.minimum;
         let after = total(step.after, component, true);
-        ensure!(after <= most.max(before), "component {component}: {after} units, at most {most}");
+        ensure!(
+            after <= most.max(before),
+            "component {component}: {after} units, at most {most}"
+        );
     }
     Ok(())
 }
@@ -267,7 +306,9 @@ pub(crate) fn s6_lockstep(step: &Step<'_>) -> Verdict {
     let units = step.units();
     let scope: Vec<usize> = step.outcome.scope.iter().copied().collect();
     let permanent = |component: usize, stale: bool| {
-        let mine = units.iter().filter(|unit| unit.component == component && unit.role != Role::Bridge);
+        let mine = units
+            .iter()
+            .filter(|unit| unit.component == component && unit.role != Role::Bridge);
         mine.filter(|unit| unit.stale == stale).count() as u64
     };
     let desired = |component: usize| u64::from(step.component(component).desired);
@@ -291,7 +332,10 @@ pub(crate) fn s6_lockstep(step: &Step<'_>) -> Verdict {
             Phase::Anchoring => u64::from(step.minimum(component)),
             _ => goal(number, component).saturating_sub(permanent(component, false)),
         };
-        ensure!(paid <= allowed, "component {component}: {paid} units in step {number}, {allowed} allowed");
+        ensure!(
+            paid <= allowed,
+            "component {component}: {paid} units in step {number}, {allowed} allowed"
+        );
     }
     gate(step)
 }
@@ -307,9 +351,16 @@ fn gate(step: &Step<'_>) -> Verdict {
                 Units::Copies(copies) => copies
                     .iter()
                     .all(|copy| state.ever_ready.contains(&(entry.epoch, component, Some(*copy)))),
-                Units::Pods(pods) => state.most_ready.get(&(entry.epoch, component)).is_some_and(|most| most >= pods),
+                Units::Pods(pods) => state
+                    .most_ready
+                    .get(&(entry.epoch, component))
+                    .is_some_and(|most| most >= pods),
             };
-            ensure!(settled || step.in_place, "a batch while {component} of {} was never ready", entry.epoch);
+            ensure!(
+                settled || step.in_place,
+                "a batch while {component} of {} was never ready",
+                entry.epoch
+            );
         }
     }
     Ok(())
@@ -324,7 +375,11 @@ pub(crate) fn s7_order(step: &Step<'_>) -> Verdict {
             let Some(other) = other else {
                 return Err(format!("{} waits for {epoch}, which does not exist", entry.epoch));
             };
-            ensure!(other.role == Role::Anchor, "{} waits for something else than an anchor", entry.epoch);
+            ensure!(
+                other.role == Role::Anchor,
+                "{} waits for something else than an anchor",
+                entry.epoch
+            );
             for (component, share) in &entry.shares {
                 let theirs = other.shares.get(component);
                 let same = theirs.is_none_or(|theirs| theirs.revision == share.revision);
@@ -367,7 +422,11 @@ pub(crate) fn s9_isolation(step: &Step<'_>) -> Verdict {
 /// S10: a map is stored only over the one that was read.
 pub(crate) fn s10_single_writer(step: &Step<'_>) -> Verdict {
     let stored = step.world.replicas[step.replica].version;
-    ensure!(stored == step.read_version, "read {}, stored {stored}", step.read_version);
+    ensure!(
+        stored == step.read_version,
+        "read {}, stored {stored}",
+        step.read_version
+    );
     Ok(())
 }
 
@@ -378,7 +437,10 @@ pub(crate) fn s11_freeze(step: &Step<'_>) -> Verdict {
         .record
         .last_progress
         .is_some_and(|since| since + step.target.knobs.progress_deadline <= step.now);
-    ensure!(!overdue || !step.is_batch() || gate(step).is_ok(), "a batch while stalled");
+    ensure!(
+        !overdue || !step.is_batch() || gate(step).is_ok(),
+        "a batch while stalled"
+    );
     Ok(())
 }
 
@@ -399,7 +461,9 @@ pub(crate) fn s13_scale_in(step: &Step<'_>) -> Verdict {
     let before = step.units();
     let after = seen(step.target, step.after, step.observed, step.now);
     let permanent = |units: &[Seen], component: usize| -> Vec<Seen> {
-        let mine = units.iter().filter(|unit| unit.component == component && unit.role != Role::Bridge);
+        let mine = units
+            .iter()
+            .filter(|unit| unit.component == component && unit.role != Role::Bridge);
         mine.cloned().collect()
     };
     for component in step.components() {
@@ -413,14 +477,18 @@ pub(crate) fn s13_scale_in(step: &Step<'_>) -> Verdict {
         let anchor = fresh.map(|unit| unit.epoch).max();
         let held = |map: &Map| anchor.map_or(0, |epoch| count(map, epoch, component) as usize);
         let kept = held(step.after) >= minimum.min(held(step.before));
-        ensure!(kept, "component {component}: the anchor has {} of {minimum}", held(step.after));
+        ensure!(
+            kept,
+            "component {component}: the anchor has {} of {minimum}",
+            held(step.after)
+        );
 
         let old_ready = |units: &[Seen]| units.iter().filter(|unit| unit.stale && unit.available).count();
         let rest = permanent(&after, component);
         let took_old = leaving.iter().any(|unit| unit.stale && unit.available);
-        let others = step.components().any(|other| {
-            other != component && permanent(&before, other).iter().any(|unit| unit.stale)
-        });
+        let others = step
+            .components()
+            .any(|other| other != component && permanent(&before, other).iter().any(|unit| unit.stale));
         let in_anchor = |unit: &Seen| Some(unit.epoch) == anchor;
         let spare = rest.iter().filter(|unit| !unit.stale && !in_anchor(unit)).count()
             + held(step.after).saturating_sub(minimum);
@@ -442,7 +510,10 @@ pub(crate) fn l1_monotone(step: &Step<'_>) -> Verdict {
                 let wanted = &step.component(component).revision;
                 let entries = map.entries.iter().filter(|entry| entry.role != Role::Bridge);
                 let shares = entries.filter_map(|entry| entry.shares.get(&component));
-                shares.filter(|share| share.revision == *wanted).map(|share| share.units.count()).sum()
+                shares
+                    .filter(|share| share.revision == *wanted)
+                    .map(|share| share.units.count())
+                    .sum()
             })
             .collect()
     };
@@ -450,15 +521,27 @@ pub(crate) fn l1_monotone(step: &Step<'_>) -> Verdict {
         return Ok(());
     }
     let (before, after) = (updated(step.before), updated(step.after));
-    ensure!(before.iter().zip(&after).all(|(before, after)| after >= before), "{before:?} became {after:?}");
+    ensure!(
+        before.iter().zip(&after).all(|(before, after)| after >= before),
+        "{before:?} became {after:?}"
+    );
     let moved: usize = step.components().map(|component| step.leaving(component).len()).sum();
     ensure!(!step.is_batch() || moved > 0, "a batch that moves nothing");
     Ok(())
 }
 
 /// L4: an anchor is admissible whenever budgets hold one and only stale units are unavailable.
-pub(crate) fn l4_anchor_admissible(target: &Target, map: &Map, observed: &Observed, now: Timestamp, outcome: &Outcome) -> Verdict {
-    if outcome.phase != Phase::Anchoring || outcome.map.is_some() || outcome.reason == coppice_core::update::coherent::Reason::None {
+pub(crate) fn l4_anchor_admissible(
+    target: &Target,
+    map: &Map,
+    observed: &Observed,
+    now: Timestamp,
+    outcome: &Outcome,
+) -> Verdict {
+    if outcome.phase != Phase::Anchoring
+        || outcome.map.is_some()
+        || outcome.reason == coppice_core::update::coherent::Reason::None
+    {
         return Ok(());
     }
     let units = seen(target, map, observed, now);
@@ -466,7 +549,9 @@ pub(crate) fn l4_anchor_admissible(target: &Target, map: &Map, observed: &Observ
         let component = &target.components[*component];
         component.max_unavailable >= component.minimum
     });
-    let only_stale = units.iter().all(|unit| unit.available || unit.stale || !outcome.scope.contains(&unit.component));
+    let only_stale = units
+        .iter()
+        .all(|unit| unit.available || unit.stale || !outcome.scope.contains(&unit.component));
     ensure!(!(enough && only_stale), "the anchor is not admitted");
     Ok(())
 }
@@ -477,8 +562,15 @@ pub(crate) fn l5_minimal_churn(step: &Step<'_>) -> Verdict {
         return Ok(());
     }
     for component in step.components() {
-        let fresh = step.leaving(component).iter().filter(|unit| !unit.stale).count();
-        ensure!(fresh == 0, "component {component}: {fresh} units at the target moved again");
+        let fresh = step
+            .leaving(component)
+            .iter()
+            .filter(|unit| !unit.stale && unit.exists)
+            .count();
+        ensure!(
+            fresh == 0,
+            "component {component}: {fresh} units at the target moved again"
+        );
     }
     Ok(())
 }

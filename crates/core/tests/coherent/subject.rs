@@ -2,9 +2,7 @@
 //! so that the shipped code has none.
 
 use coppice_api::names::Epoch;
-use coppice_core::update::coherent::{
-    Map, Observed, Outcome, Phase, Reason, ReplicaRecord, Role, Target, Units, plan,
-};
+use coppice_core::update::coherent::{Map, Observed, Outcome, Phase, Reason, ReplicaRecord, Role, Target, Units, plan};
 use jiff::Timestamp;
 
 /// The invariants, by name.
@@ -95,7 +93,10 @@ impl Subject {
         let mut observed_in = observed.clone();
         let mut record_in = record.clone();
         match mutation {
-            Invariant::S1 => target_in.components.iter_mut().for_each(|component| component.max_unavailable += 1),
+            Invariant::S1 => target_in
+                .components
+                .iter_mut()
+                .for_each(|component| component.max_unavailable += 1),
             Invariant::S4 => {
                 let components = target_in.components.iter_mut();
                 components.for_each(|component| component.minimum = (component.minimum - 1).max(1));
@@ -119,7 +120,11 @@ impl Subject {
         if mutation == Invariant::S6 {
             // What was put in must not come out as a change of the record.
             let same = outcome.map.is_some();
-            outcome.record = if same { record.clone() } else { plan(target, Some(map), observed, record, now).record };
+            outcome.record = if same {
+                record.clone()
+            } else {
+                plan(target, Some(map), observed, record, now).record
+            };
             outcome.map = outcome.map.filter(|_| outcome.record == *record);
         }
         self.calls.set(self.calls.get() + 1);
@@ -145,7 +150,7 @@ impl Subject {
                 outcome.map = None;
                 outcome.reason = Reason::BudgetExhausted;
             }
-            Invariant::R1 if self.calls.get() % 3 == 0 => outcome.map = None,
+            Invariant::R1 if self.calls.get().is_multiple_of(3) => outcome.map = None,
             Invariant::R5 if self.amnesia && is_batch => outcome.map = None,
             _ => {}
         }
@@ -163,7 +168,10 @@ impl Subject {
             Invariant::R4 => {
                 let clock = u64::try_from(now.as_second()).unwrap() % 5 + 100_000;
                 let epoch = Epoch::parse(&clock.to_string()).unwrap();
-                let new = after.entries.last_mut().filter(|last| before.entries.iter().all(|old| old.epoch != last.epoch));
+                let new = after
+                    .entries
+                    .last_mut()
+                    .filter(|last| before.entries.iter().all(|old| old.epoch != last.epoch));
                 if let Some(new) = new {
                     new.epoch = epoch;
                 }
@@ -209,7 +217,10 @@ fn old_template(before: &Map, after: &mut Map) {
     let Some(last) = after.entries.last_mut() else { return };
     for (component, share) in &mut last.shares {
         let old = before.entries.iter().filter_map(|entry| entry.shares.get(component));
-        if let Some(old) = old.map(|share| &share.revision).find(|revision| **revision != share.revision) {
+        if let Some(old) = old
+            .map(|share| &share.revision)
+            .find(|revision| **revision != share.revision)
+        {
             share.revision = old.clone();
             return;
         }
@@ -258,9 +269,15 @@ fn swap_removed(target: &Target, before: &Map, after: &mut Map) {
             let at_target = share.revision == target.components[*component].revision;
             let Units::Copies(then) = &share.units else { continue };
             let entry = after.entries.iter().find(|entry| entry.epoch == old.epoch);
-            let now = entry.and_then(|entry| entry.shares.get(component)).map(|share| &share.units);
-            let gone = then.iter().find(|copy| !matches!(now, Some(Units::Copies(now)) if now.contains(copy)));
-            let (Some(gone), true) = (gone, at_target) else { continue };
+            let now = entry
+                .and_then(|entry| entry.shares.get(component))
+                .map(|share| &share.units);
+            let gone = then
+                .iter()
+                .find(|copy| !matches!(now, Some(Units::Copies(now)) if now.contains(copy)));
+            let (Some(gone), true) = (gone, at_target) else {
+                continue;
+            };
             let stale = after.entries.iter_mut().find_map(|entry| {
                 let share = entry.shares.get_mut(component)?;
                 let stale = share.revision != target.components[*component].revision;

@@ -102,13 +102,7 @@ fn current_step(target: &Target, scope: &BTreeSet<usize>, census: &Census, steps
 }
 
 /// The map with the next batch; none while no unit may be taken.
-pub(super) fn roll(
-    target: &Target,
-    scope: &BTreeSet<usize>,
-    map: &Map,
-    census: &Census,
-    anchor: usize,
-) -> Option<Map> {
+pub(super) fn roll(target: &Target, scope: &BTreeSet<usize>, map: &Map, census: &Census, anchor: usize) -> Option<Map> {
     let anchor = map.entries[anchor].epoch;
     let steps = steps(target, scope);
     let step = current_step(target, scope, census, steps);
@@ -150,14 +144,7 @@ pub(super) fn roll(
 
 /// The tail of the anchor for copies of a component. Never one that copies may have left before: it is newer than the
 /// anchor, and nothing in it is stale.
-fn tail(
-    before: &Map,
-    next: &mut Map,
-    census: &Census,
-    anchor: Epoch,
-    component: usize,
-    revision: &Revision,
-) -> Epoch {
+fn tail(before: &Map, next: &mut Map, census: &Census, anchor: Epoch, component: usize, revision: &Revision) -> Epoch {
     let stale: BTreeSet<Epoch> = before
         .entries
         .iter()
@@ -167,8 +154,6 @@ fn tail(
         .collect();
     next.entry_for_copies(&[Role::Tail], &[anchor], |entry| {
         let share = entry.shares.get(&component);
-        entry.epoch > anchor
-            && !stale.contains(&entry.epoch)
-            && share.is_none_or(|share| share.revision == *revision)
+        entry.epoch > anchor && !stale.contains(&entry.epoch) && share.is_none_or(|share| share.revision == *revision)
     })
 }

@@ -21,6 +21,8 @@ pub(super) struct Unit {
     pub(super) role: Role,
     /// Its index, for a copy.
     pub(super) copy: Option<u32>,
+    /// Its position among the units of its component in its entry. Of pods, the last one goes first.
+    pub(super) rank: u32,
     /// The template that it has, or will have once it exists.
     pub(super) revision: Revision,
     /// Whether it is ready, and has been for long enough.
@@ -57,7 +59,7 @@ impl Census {
                 let Some(wanted) = target.components.get(component) else {
                     continue;
                 };
-                let make = |copy: Option<u32>, live: Option<&LiveUnit>| {
+                let make = |copy: Option<u32>, rank: u32, live: Option<&LiveUnit>| {
                     let available_at = live
                         .and_then(|live| live.ready_since)
                         .map(|since| since.saturating_add(target.knobs.min_ready).unwrap_or(Timestamp::MAX));
@@ -67,6 +69,7 @@ impl Census {
                         epoch: entry.epoch,
                         role: entry.role,
                         copy,
+                        rank,
                         available: available_at.is_some_and(|at| at <= now),
                         stale: *revision != wanted.revision,
                         revision: revision.clone(),
@@ -75,14 +78,14 @@ impl Census {
                     }
                 };
                 match &share.units {
-                    Units::Copies(indices) => units[component].extend(indices.iter().map(|&copy| {
+                    Units::Copies(indices) => units[component].extend(indices.iter().zip(0..).map(|(&copy, rank)| {
                         let live = copies.get(&(component, copy, entry.epoch)).copied();
-                        make(Some(copy), live)
+                        make(Some(copy), rank, live)
                     })),
                     Units::Pods(count) => {
                         let mut live = pods.remove(&(component, entry.epoch)).unwrap_or_default();
                         keep_first(&mut live, &share.revision);
-                        let kept = (0..*count as usize).map(|number| make(None, live.get(number).copied()));
+                        let kept = (0..*count).map(|rank| make(None, rank, live.get(rank as usize).copied()));
                         units[component].extend(kept);
                     }
                 }

@@ -98,11 +98,31 @@ impl Map {
             entry.shares.retain(|_, share| share.units.count() > 0);
         }
         self.entries.retain(|entry| !entry.shares.is_empty());
-        let epochs: BTreeSet<Epoch> = self.entries.iter().map(|entry| entry.epoch).collect();
-        for entry in &mut self.entries {
-            entry.depends_on.retain(|epoch| epochs.contains(epoch));
+        let stays: Vec<Vec<Epoch>> = self
+            .entries
+            .iter()
+            .map(|entry| {
+                let epochs = entry.depends_on.iter().copied();
+                epochs.filter(|epoch| self.may_wait(entry, *epoch)).collect()
+            })
+            .collect();
+        for (entry, depends_on) in self.entries.iter_mut().zip(stays) {
+            entry.depends_on = depends_on;
         }
         self
+    }
+
+    /// Whether an entry may wait for an epoch: it exists, and has no other template of the same component (which only
+    /// another strategy leaves behind).
+    fn may_wait(&self, entry: &Entry, epoch: Epoch) -> bool {
+        let other = self.entry(epoch);
+        other.is_some_and(|other| {
+            let mut shares = entry.shares.iter();
+            shares.all(|(component, share)| {
+                let theirs = other.shares.get(component);
+                theirs.is_none_or(|theirs| theirs.revision == share.revision)
+            })
+        })
     }
 
     /// The newest anchor.
@@ -130,7 +150,10 @@ impl Map {
                 Units::Pods(_) => Vec::new(),
             })
             .collect();
-        (first..).filter(|copy| !used.contains(copy)).take(count as usize).collect()
+        (first..)
+            .filter(|copy| !used.contains(copy))
+            .take(count as usize)
+            .collect()
     }
 
     /// The entry for further copies of a component at a revision: one with that role and those dependencies that may

@@ -33,7 +33,9 @@ pub fn message(target: &Target, outcome: &Outcome) -> String {
         Reason::RevisionMissing => "the templates of the target revision are not stored".to_owned(),
     };
     let stalled = if outcome.phase == Phase::Stalled {
-        format!("no progress{since} (progressDeadline exceeded); no pod is replaced until there is progress or a new template: ")
+        format!(
+            "no progress{since} (progressDeadline exceeded); no pod is replaced until there is progress or a new template: "
+        )
     } else {
         String::new()
     };

@@ -79,16 +79,14 @@ struct Planner<'a> {
 type Step = (Phase, Reason, Option<Map>);
 
 impl<'a> Planner<'a> {
-    fn new(
-        target: &'a Target,
-        map: &'a Map,
-        observed: &'a Observed,
-        before: &ReplicaRecord,
-        now: Timestamp,
-    ) -> Self {
+    fn new(target: &'a Target, map: &'a Map, observed: &'a Observed, before: &ReplicaRecord, now: Timestamp) -> Self {
         let census = Census::new(target, map, observed, now);
         let stale = (0..target.components.len()).filter(|component| census.stale(*component) > 0);
-        let known = target.scope.iter().copied().filter(|component| *component < target.components.len());
+        let known = target
+            .scope
+            .iter()
+            .copied()
+            .filter(|component| *component < target.components.len());
         let scope: BTreeSet<usize> = known.chain(stale).collect();
         let record = record::advance(target, &scope, map, &census, before, now);
         let unsettled = record::unsettled(target, &scope, map, &census, &record);
@@ -178,7 +176,11 @@ impl<'a> Planner<'a> {
         }
         if stale == 0 {
             let map = bridge::drop_where_possible(self.target, self.map, &self.census, |_| true);
-            let waits = if map.is_some() { Reason::None } else { Reason::BudgetExhausted };
+            let waits = if map.is_some() {
+                Reason::None
+            } else {
+                Reason::BudgetExhausted
+            };
             return (Phase::Trimming, waits, map);
         }
         let wants_bridge = self.target.knobs.max_surge_units > 0 && !self.record.surge_abandoned;
@@ -198,7 +200,11 @@ impl<'a> Planner<'a> {
                 batch::roll(self.target, &self.scope, self.map, &self.census, anchor),
             ),
         };
-        let waits = if map.is_some() { Reason::None } else { Reason::BudgetExhausted };
+        let waits = if map.is_some() {
+            Reason::None
+        } else {
+            Reason::BudgetExhausted
+        };
         (phase, waits, map)
     }
 
@@ -246,7 +252,7 @@ impl<'a> Planner<'a> {
                 }
             }
         }
-        (next != *self.map).then_some(next)
+        (next != *self.map).then(|| next.tidy())
     }
 
     /// The map while another strategy replaces units inside their gangs: what is lost comes back at the target.
@@ -260,15 +266,13 @@ impl<'a> Planner<'a> {
             }
         }
         let without = bridge::drop_where_possible(self.target, &next, &self.census, |_| true);
-        let next = without.unwrap_or(next);
+        let next = without.unwrap_or(next).tidy();
         (next != *self.map).then_some(next)
     }
 
     /// Whether nothing is left of the update.
     fn is_done(&self) -> bool {
-        let holds = |component: &usize| {
-            self.census.available(*component) >= self.target.components[*component].floor()
-        };
+        let holds = |component: &usize| self.census.available(*component) >= self.target.components[*component].floor();
         record::stale(self.target, &self.census) == 0
             && !self.map.has_bridge()
             && self.unsettled.epochs.is_empty()
@@ -281,9 +285,18 @@ impl<'a> Planner<'a> {
             phase,
             Phase::Settling | Phase::Bridging | Phase::Anchoring | Phase::Rolling | Phase::Trimming
         );
-        let soaking = self.census.units.iter().flatten().filter_map(|unit| unit.available_at).min();
+        let soaking = self
+            .census
+            .units
+            .iter()
+            .flatten()
+            .filter_map(|unit| unit.available_at)
+            .min();
         let soaking = soaking.filter(|_| phase != Phase::Idle);
         let overdue = self.overdue_at().filter(|at| waits && *at > self.now);
-        [soaking, overdue, self.unsettled.available_at].into_iter().flatten().min()
+        [soaking, overdue, self.unsettled.available_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }

@@ -32,7 +32,11 @@ pub(super) fn advance(
         || stale < before.fewest_stale
         || settled.iter().any(rose);
     ReplicaRecord {
-        fewest_stale: if same_target { stale.min(before.fewest_stale) } else { stale },
+        fewest_stale: if same_target {
+            stale.min(before.fewest_stale)
+        } else {
+            stale
+        },
         last_progress: if progress { Some(now) } else { before.last_progress },
         surge_abandoned: same_target && before.surge_abandoned,
         revisions,
@@ -143,5 +147,8 @@ pub(super) fn is_settled(map: &Map, position: usize, record: &ReplicaRecord) -> 
         let units: &Units = &share.units;
         most >= units.count()
     };
-    entry.shares.iter().all(|(component, share)| settled((component, share)))
+    entry
+        .shares
+        .iter()
+        .all(|(component, share)| settled((component, share)))
 }

@@ -39,7 +39,15 @@ pub(super) fn plan(
     for (component, wanted) in target.components.iter().enumerate() {
         let planned = map.planned(component);
         if planned < wanted.desired {
-            add(target, scope, &mut next, census, observed, component, wanted.desired - planned);
+            add(
+                target,
+                scope,
+                &mut next,
+                census,
+                observed,
+                component,
+                wanted.desired - planned,
+            );
         } else if planned > wanted.desired {
             let removed = remove(target, scope, &mut next, census, component, planned - wanted.desired);
             blocked |= removed < planned - wanted.desired;
@@ -153,9 +161,7 @@ fn remove(
             Reverse((unit.epoch, unit.copy)),
         )
     });
-    let others_serve = scope
-        .iter()
-        .any(|&other| other != component && census.stale(other) > 0);
+    let others_serve = scope.iter().any(|&other| other != component && census.stale(other) > 0);
     let mut available = census.available(component);
     let mut old_ready = count(census.permanent(component).filter(|unit| unit.stale && unit.available));
     let mut removed = 0;
@@ -164,7 +170,12 @@ fn remove(
         let is_protected = |unit: &Unit| {
             anchored.is_some_and(|(epoch, units)| !unit.stale && unit.epoch == epoch && units <= wanted.anchored())
         };
-        let removable = |unit: &&Unit| !is_protected(unit);
+        // The executor removes pods of one gang from the end: those that do not exist, are not ready, or are newer.
+        let is_next = |unit: &Unit| {
+            let share = map.entry(unit.epoch).and_then(|entry| entry.shares.get(&component));
+            unit.copy.is_some() || share.is_some_and(|share| unit.rank + 1 == share.units.count())
+        };
+        let removable = |unit: &&Unit| !is_protected(unit) && is_next(unit);
         let last_old = |unit: &Unit| {
             let serves = unit.stale && unit.available && others_serve && scope.contains(&component);
             serves && old_ready <= wanted.minimum
@@ -191,7 +202,9 @@ fn remove(
 
 /// The anchor that keeps the component's minimum: the newest that has units of it at the target, and how many.
 fn protected_anchor(map: &Map, census: &Census, component: usize) -> Option<(Epoch, u32)> {
-    let fresh = census.permanent(component).filter(|unit| !unit.stale && unit.role == Role::Anchor);
+    let fresh = census
+        .permanent(component)
+        .filter(|unit| !unit.stale && unit.role == Role::Anchor);
     let epoch = fresh.map(|unit| unit.epoch).max()?;
     let share = map.entry(epoch)?.shares.get(&component)?;
     Some((epoch, share.units.count()))

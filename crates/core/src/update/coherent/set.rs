@@ -118,7 +118,14 @@ fn admit(admitted: &mut BTreeSet<u32>, most: u32, target: &[Revision], replicas:
         .iter()
         .filter(|replica| !admitted.contains(&replica.index) && replica.has_stale(target))
         .collect();
-    waiting.sort_by_key(|replica| (!replica.unscheduled, !replica.breached, !replica.is_mixed(), replica.index));
+    waiting.sort_by_key(|replica| {
+        (
+            !replica.unscheduled,
+            !replica.breached,
+            !replica.is_mixed(),
+            replica.index,
+        )
+    });
     for replica in waiting {
         if admitted.len() >= most.max(1) as usize {
             break;

@@ -43,7 +43,10 @@ pub fn from_spec(
         entries.entry(epoch).or_insert(entry);
     }
     let follows = entries.keys().next_back().map(|newest| newest.next());
-    let stored = spec.unknown.get(NEXT_EPOCH).and_then(|value| Epoch::parse(value.as_str()?));
+    let stored = spec
+        .unknown
+        .get(NEXT_EPOCH)
+        .and_then(|value| Epoch::parse(value.as_str()?));
     let map = Map {
         entries: entries.into_values().collect(),
         next_epoch: follows.max(stored)?,
@@ -101,7 +104,10 @@ pub fn to_spec(
             let component = components.get(*component);
             component.is_some_and(|component| component.revision == share.revision)
         };
-        let current = entry.shares.iter().all(|(component, share)| is_current((component, share)));
+        let current = entry
+            .shares
+            .iter()
+            .all(|(component, share)| is_current((component, share)));
         let mut written = PodGangMapEntry {
             epoch,
             role: match entry.role {
@@ -138,7 +144,10 @@ pub fn to_spec(
     let entries: Vec<PodGangMapEntry> = entries.collect();
     let mut unknown = stored.map(|stored| stored.unknown.clone()).unwrap_or_default();
     unknown.remove(NEXT_EPOCH);
-    let follows = map.entries.last().is_some_and(|last| last.epoch.next() == map.next_epoch);
+    let follows = map
+        .entries
+        .last()
+        .is_some_and(|last| last.epoch.next() == map.next_epoch);
     if !follows {
         unknown.insert(NEXT_EPOCH.to_owned(), map.next_epoch.to_string().into());
     }
