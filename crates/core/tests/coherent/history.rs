@@ -470,6 +470,7 @@ impl Run {
             edited: &self.edited,
             rolling: &self.rolling,
             in_place: self.in_place,
+            counted: std::cell::OnceCell::new(),
         };
         self.check(Invariant::S1, || oracles::s1_floor(&step))?;
         self.check(Invariant::S2, || oracles::s2_one_home(&step))?;

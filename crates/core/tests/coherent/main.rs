@@ -10,6 +10,7 @@ mod history;
 mod model;
 mod oracles;
 mod subject;
+mod upstream;
 
 use history::{Counts, History, live, shrink};
 use subject::Invariant;

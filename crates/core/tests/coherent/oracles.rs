@@ -1,6 +1,7 @@
 //! The invariants of coherent updates, one small function each. They count for themselves and share no arithmetic with
 //! the planner.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::Epoch;
@@ -34,6 +35,8 @@ pub(crate) struct Step<'a> {
     pub(crate) rolling: &'a BTreeSet<usize>,
     /// Whether another strategy has been in force.
     pub(crate) in_place: bool,
+    /// The units of the map before, and of each component those that leave their entry; counted once.
+    pub(crate) counted: OnceCell<(Vec<Seen>, Vec<Vec<Seen>>)>,
 }
 
 /// A unit of a map as the oracles see it.
@@ -76,7 +79,7 @@ pub(crate) fn seen(target: &Target, map: &Map, observed: &Observed, now: Timesta
                     let mut live: Vec<&LiveUnit> = observed.units.iter().filter(here).collect();
                     live.sort_by_key(|unit| {
                         let same = unit.revision == share.revision;
-                        (!same, !unit.scheduled, unit.ready_since.is_none(), unit.ready_since)
+                        (unit.ready_since.is_none(), !same, !unit.scheduled, unit.ready_since)
                     });
                     all.extend((0..*pods as usize).map(|number| unit(None, live.get(number).copied())));
                 }
@@ -87,8 +90,24 @@ pub(crate) fn seen(target: &Target, map: &Map, observed: &Observed, now: Timesta
 }
 
 impl Step<'_> {
-    fn units(&self) -> Vec<Seen> {
-        seen(self.target, self.before, self.observed, self.now)
+    fn counted(&self) -> &(Vec<Seen>, Vec<Vec<Seen>>) {
+        self.counted.get_or_init(|| {
+            let units = seen(self.target, self.before, self.observed, self.now);
+            let leaving = self
+                .components()
+                .map(|component| self.count_leaving(&units, component))
+                .collect();
+            (units, leaving)
+        })
+    }
+
+    fn units(&self) -> &[Seen] {
+        &self.counted().0
+    }
+
+    /// The units of a component that leave their entry.
+    fn leaving(&self, component: usize) -> &[Seen] {
+        &self.counted().1[component]
     }
 
     fn component(&self, component: usize) -> &Component {
@@ -108,14 +127,9 @@ impl Step<'_> {
         matches!(self.outcome.phase, Phase::Anchoring | Phase::Rolling)
     }
 
-    /// The units of a component that leave their entry.
-    fn leaving(&self, component: usize) -> Vec<Seen> {
+    fn count_leaving(&self, units: &[Seen], component: usize) -> Vec<Seen> {
         let mut leaving = Vec::new();
-        let units = self
-            .units()
-            .into_iter()
-            .filter(|unit| unit.component == component)
-            .rev();
+        let units = units.iter().filter(|unit| unit.component == component).rev().cloned();
         let mut pods: BTreeMap<Epoch, u32> = BTreeMap::new();
         for unit in units {
             match unit.copy {
@@ -432,7 +446,7 @@ pub(crate) fn s10_single_writer(step: &Step<'_>) -> Verdict {
 
 /// S11: while paused, or overdue with units that were never ready, only sizes and lost units are reconciled.
 pub(crate) fn s11_freeze(step: &Step<'_>) -> Verdict {
-    ensure!(!(step.world.paused && step.is_batch()), "a batch while paused");
+    ensure!(!(step.target.paused && step.is_batch()), "a batch while paused");
     let overdue = step
         .record
         .last_progress
@@ -472,7 +486,7 @@ pub(crate) fn s13_scale_in(step: &Step<'_>) -> Verdict {
             continue;
         }
         let minimum = step.minimum(component) as usize;
-        let mine = permanent(&before, component);
+        let mine = permanent(before, component);
         let fresh = mine.iter().filter(|unit| !unit.stale && unit.role == Role::Anchor);
         let anchor = fresh.map(|unit| unit.epoch).max();
         let held = |map: &Map| anchor.map_or(0, |epoch| count(map, epoch, component) as usize);
@@ -485,10 +499,16 @@ pub(crate) fn s13_scale_in(step: &Step<'_>) -> Verdict {
 
         let old_ready = |units: &[Seen]| units.iter().filter(|unit| unit.stale && unit.available).count();
         let rest = permanent(&after, component);
-        let took_old = leaving.iter().any(|unit| unit.stale && unit.available);
+        // In a gang in which another strategy left two versions, the executor chooses.
+        let mixed = |unit: &Seen| {
+            let entry = step.before.entries.iter().find(|entry| entry.epoch == unit.epoch);
+            let share = entry.and_then(|entry| entry.shares.get(&component));
+            share.is_some_and(|share| share.revision == step.component(component).revision)
+        };
+        let took_old = leaving.iter().any(|unit| unit.stale && unit.available && !mixed(unit));
         let others = step
             .components()
-            .any(|other| other != component && permanent(&before, other).iter().any(|unit| unit.stale));
+            .any(|other| other != component && permanent(before, other).iter().any(|unit| unit.stale));
         let in_anchor = |unit: &Seen| Some(unit.epoch) == anchor;
         let spare = rest.iter().filter(|unit| !unit.stale && !in_anchor(unit)).count()
             + held(step.after).saturating_sub(minimum);

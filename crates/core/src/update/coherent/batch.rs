@@ -33,12 +33,30 @@ fn drain_order(census: &Census, component: usize) -> Vec<&Unit> {
         let first = introduced.entry(&unit.revision).or_insert(unit.epoch);
         *first = (*first).min(unit.epoch);
     }
-    let mut stale: Vec<&Unit> = census.permanent(component).filter(|unit| unit.stale).collect();
-    stale.sort_by_key(|unit| {
+    let key = |unit: &Unit| {
         let introduced = introduced.get(&unit.revision).copied();
         (unit.available, Reverse(introduced), unit.copy, Reverse(unit.epoch))
-    });
-    stale
+    };
+    let (mut copies, pods): (Vec<&Unit>, Vec<&Unit>) =
+        census.permanent(component).partition(|unit| unit.copy.is_some());
+    copies.retain(|unit| unit.stale);
+    copies.sort_by_key(|unit| key(unit));
+    // Which pod of a gang goes is decided by the executor: the last one.
+    let mut stacks: BTreeMap<usize, Vec<&Unit>> = BTreeMap::new();
+    for unit in pods {
+        stacks.entry(unit.entry).or_default().push(unit);
+    }
+    let mut order = copies;
+    loop {
+        let last = stacks
+            .iter()
+            .filter_map(|(entry, stack)| Some((*entry, *stack.last()?)));
+        let next = last.filter(|(_, unit)| unit.stale).min_by_key(|(_, unit)| key(unit));
+        let Some((entry, unit)) = next else { break };
+        stacks.entry(entry).or_default().pop();
+        order.push(unit);
+    }
+    order
 }
 
 /// Available units of a component that may be taken.

@@ -122,14 +122,14 @@ impl Census {
 }
 
 /// Sorts the pods of a standalone clique in one gang, which come oldest first, so that those to keep stand first when the
-/// map wants fewer: those with the template of the gang, with a node, ready, and then the oldest.
+/// map wants fewer: those that are ready, with the template of the gang, with a node, and then the oldest.
 pub fn keep_first(units: &mut [&LiveUnit], revision: &Revision) {
     units.sort_by_key(|unit| {
         let lacks = |condition: bool| !condition;
         (
+            lacks(unit.ready_since.is_some()),
             lacks(unit.revision == *revision),
             lacks(unit.scheduled),
-            lacks(unit.ready_since.is_some()),
             unit.ready_since,
         )
     });

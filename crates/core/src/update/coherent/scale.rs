@@ -167,9 +167,8 @@ fn remove(
     let mut removed = 0;
     while removed < excess {
         let anchored = protected_anchor(map, census, component);
-        let is_protected = |unit: &Unit| {
-            anchored.is_some_and(|(epoch, units)| !unit.stale && unit.epoch == epoch && units <= wanted.anchored())
-        };
+        let is_protected =
+            |unit: &Unit| anchored.is_some_and(|(epoch, units)| unit.epoch == epoch && units <= wanted.anchored());
         // The executor removes pods of one gang from the end: those that do not exist, are not ready, or are newer.
         let is_next = |unit: &Unit| {
             let share = map.entry(unit.epoch).and_then(|entry| entry.shares.get(&component));
