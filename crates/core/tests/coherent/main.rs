@@ -11,6 +11,7 @@ mod model;
 mod oracles;
 mod subject;
 mod upstream;
+mod wire;
 
 use history::{Counts, History, live, shrink};
 use subject::Invariant;
@@ -24,7 +25,7 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn every_invariant_holds_in_random_histories() {
-    let histories = setting("COPPICE_COHERENT_HISTORIES", 2_000);
+    let histories = setting("COPPICE_COHERENT_HISTORIES", 60_000);
     let first = setting("COPPICE_COHERENT_SEED", 0);
     let threads = 2;
     let total = std::thread::scope(|scope| {

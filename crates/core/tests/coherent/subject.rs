@@ -163,7 +163,7 @@ impl Subject {
             Invariant::L5 if is_batch => move_one(target, after, |component, at_target| {
                 at_target && outcome.scope.contains(&component)
             }),
-            Invariant::S13 if outcome.phase == Phase::Scale => swap_removed(target, before, after),
+            Invariant::S13 if outcome.phase == Phase::Scale => take_from_anchor(before, after),
             Invariant::L1 if outcome.phase == Phase::Rolling => go_back(target, before, after),
             Invariant::R4 => {
                 let clock = u64::try_from(now.as_second()).unwrap() % 5 + 100_000;
@@ -262,43 +262,33 @@ fn move_one(target: &Target, after: &mut Map, wanted: impl Fn(usize, bool) -> bo
     }
 }
 
-/// Scaling in takes an old copy where it would have taken a new one.
-fn swap_removed(target: &Target, before: &Map, after: &mut Map) {
-    for old in &before.entries {
+/// Scaling in takes a copy of the newest anchor where it would have taken one behind it.
+fn take_from_anchor(before: &Map, after: &mut Map) {
+    for old in before.entries.iter().filter(|old| !old.role.is_one_gang()) {
         for (component, share) in &old.shares {
-            let at_target = share.revision == target.components[*component].revision;
             let Units::Copies(then) = &share.units else { continue };
-            let entry = after.entries.iter().find(|entry| entry.epoch == old.epoch);
-            let now = entry
-                .and_then(|entry| entry.shares.get(component))
-                .map(|share| &share.units);
-            let gone = then
-                .iter()
-                .find(|copy| !matches!(now, Some(Units::Copies(now)) if now.contains(copy)));
-            let (Some(gone), true) = (gone, at_target) else {
+            let entry = after.entries.iter_mut().find(|entry| entry.epoch == old.epoch);
+            let Some(share) = entry.and_then(|entry| entry.shares.get_mut(component)) else {
                 continue;
             };
-            let stale = after.entries.iter_mut().find_map(|entry| {
-                let share = entry.shares.get_mut(component)?;
-                let stale = share.revision != target.components[*component].revision;
-                match &mut share.units {
-                    Units::Copies(copies) if stale => copies.pop_first(),
-                    _ => None,
-                }
-            });
-            let home = after.entries.iter_mut().find(|entry| entry.epoch == old.epoch);
-            if let (Some(_), Some(home)) = (stale, home)
-                && let Some(Units::Copies(copies)) = home.shares.get_mut(component).map(|share| &mut share.units)
-            {
-                copies.insert(*gone);
+            let Units::Copies(now) = &mut share.units else { continue };
+            let Some(gone) = then.difference(now).next() else {
+                continue;
+            };
+            now.insert(*gone);
+            let anchor = after.entries.iter_mut().rev().find(|entry| entry.role == Role::Anchor);
+            let share = anchor.and_then(|anchor| anchor.shares.get_mut(component));
+            if let Some(Units::Copies(copies)) = share.map(|share| &mut share.units) {
+                copies.pop_first();
             }
         }
     }
 }
 
-/// A tail gets back the template that it had.
+/// The newest anchor gets back the template that it had.
 fn go_back(target: &Target, before: &Map, after: &mut Map) {
-    for entry in after.entries.iter_mut().filter(|entry| entry.role == Role::Tail) {
+    let anchor = after.entries.iter_mut().rev().find(|entry| entry.role == Role::Anchor);
+    for entry in anchor {
         for (component, share) in &mut entry.shares {
             let old = before.entries.iter().filter_map(|entry| entry.shares.get(component));
             let wanted = &target.components[*component].revision;

@@ -81,14 +81,17 @@ impl Upstream {
                 return false;
             }
         }
-        let mut taken: Vec<u32> = vec![0; self.components.len()];
         for (&component, count) in take {
             for _ in 0..*count {
                 let side = &mut self.sides[component];
-                let oldest = side.versions.iter().filter(|other| **other != version).min().copied();
+                let oldest = side
+                    .versions
+                    .iter()
+                    .filter(|other| **other != version && **other > 0)
+                    .min()
+                    .copied();
                 let position = side.versions.iter().position(|other| Some(*other) == oldest);
                 let Some(position) = position else { break };
-                taken[component] += u32::from(oldest != self.broken);
                 side.versions[position] = 0;
             }
         }
