@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The direction of dependencies (docs/architecture.md): deciders know neither tokio nor an HTTP client, the embedded
-# API server knows none of our kinds, and nothing below depends on something above it.
+# API server knows none of our kinds, nothing below depends on something above it, and no two modules of a pure crate
+# need each other (check-cycles.sh).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -40,5 +41,6 @@ if grep -rnE "$impure" crates/domains/src/api crates/domains/src/decide >&2; the
   echo "layers: crates/domains: api and decide are pure: $pure" >&2
   failed=1
 fi
+./hack/check-cycles.sh || failed=1
 [ $failed -eq 0 ] && echo "layers: dependencies point downward only"
 exit $failed

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use coppice_crds::{InstallOptions, Progress, install};
+use coppice_crds::legacy::LEGACY;
+use coppice_crds::{InstallOptions, Legacy, Progress, install};
 
 use crate::client::Cluster;
 use crate::reference;
@@ -32,7 +33,7 @@ enum Form {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Install them in a cluster and wait until it serves them; safe to repeat, never deletes
+    /// Install them in a cluster and wait until it serves them; safe to repeat
     Install {
         #[command(flatten)]
         cluster: Cluster,
@@ -57,10 +58,13 @@ impl Crds {
             timeout: Duration::from_secs(timeout),
             ..InstallOptions::default()
         };
-        let changes = install(client, &options, |progress| {
-            if let Progress::Applied { name, change } = progress {
-                outln!("{name} {change}");
-            }
+        let changes = install(client, &options, |progress| match progress {
+            Progress::Applied { name, change } => outln!("{name} {change}"),
+            Progress::Legacy {
+                outcome: Legacy::Kept(reason),
+            } => outln!("{LEGACY} kept: {reason}"),
+            Progress::Legacy { .. } => outln!("{LEGACY} deleted: no object of it exists"),
+            Progress::Established { .. } => {}
         })
         .await?;
         outln!("the cluster serves all {} kinds", changes.len());

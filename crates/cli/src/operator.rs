@@ -129,11 +129,11 @@ impl Operator {
                 waiter_image: self.waiter_image.clone(),
                 topology_aware: configuration.topology_aware_scheduling.enabled,
                 auto_mnnvl: configuration.network.auto_mnnvl_enabled,
+                cluster_domain: configuration.network.cluster_domain.clone(),
                 terminate_when_all_lost: configuration.gang_termination.when_all_lost == WhenAllLost::Terminate,
                 kai: configuration.schedulers().profiles.contains_key(KAI_SCHEDULER),
                 volcano: configuration.schedulers().profiles.contains_key(VOLCANO_SCHEDULER),
                 native_gangs: configuration.native_gangs(),
-                ..Settings::default()
             },
             workers: configuration.workers(),
             leadership: process.leadership.clone(),
@@ -257,12 +257,12 @@ async fn webhooks(
             let (recorder, sink) = events::recorder("coppice-operator", Arc::new(SystemClock), metrics);
             let sink = sink.run(client.clone(), process.servers.stopping());
             process.servers.spawn("events about the webhook certificate", sink);
-            let domain = Settings::default().cluster_domain;
+            let domain = &configuration.network.cluster_domain;
             let endpoints = Endpoint::ALL
                 .into_iter()
                 .filter(|endpoint| admission.answers(*endpoint));
             Certificates::Kept(Box::new(keeper::Options {
-                names: service_names(SERVICE, &namespace, &domain),
+                names: service_names(SERVICE, &namespace, domain),
                 endpoints: endpoints.collect(),
                 recorder: Some(recorder),
                 metrics: metrics.clone(),

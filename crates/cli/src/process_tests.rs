@@ -158,6 +158,7 @@ async fn every_task_of_the_operator_is_essential() {
         "operator: watch of podcliques",
         "operator: watch of podcliquescalinggroups",
         "operator: watch of podcliquesets",
+        "operator: watch of podgangmaps",
         "operator: watch of podgangs",
         "operator: watch of pods",
         "operator: watch of resourceclaims",

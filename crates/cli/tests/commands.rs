@@ -303,13 +303,13 @@ spec:
         placed.any(|found| found.status == "False" && found.reason == "InsufficientResources")
     };
     let gangs: Api<PodGang> = Api::namespaced(client, "default");
-    kube::runtime::wait::await_condition(gangs, "large-0", refused)
+    kube::runtime::wait::await_condition(gangs, "large-0-100001", refused)
         .await
         .unwrap();
-    let output = transcript.output("explain podgang/large-0 --kubeconfig cluster");
+    let output = transcript.output("explain podgang/large-0-100001 --kubeconfig cluster");
     let text = String::from_utf8(output.stdout).unwrap();
     for words in [
-        "default/large-0 is pending",
+        "default/large-0-100001 is pending",
         "20 of 20 pods",
         "InsufficientResources",
         "18 of 20",

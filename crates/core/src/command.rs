@@ -5,121 +5,9 @@
 
 use serde_json::{Map, Value};
 
-/// The kinds that planners touch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// PodCliqueSet.
-    PodCliqueSet,
-    /// PodCliqueScalingGroup.
-    PodCliqueScalingGroup,
-    /// PodClique.
-    PodClique,
-    /// PodGang.
-    PodGang,
-    /// PodGangMap.
-    PodGangMap,
-    /// Pod.
-    Pod,
-    /// Service.
-    Service,
-    /// HorizontalPodAutoscaler.
-    HorizontalPodAutoscaler,
-    /// Role.
-    Role,
-    /// RoleBinding.
-    RoleBinding,
-    /// ControllerRevision.
-    ControllerRevision,
-    /// ResourceClaim.
-    ResourceClaim,
-    /// ComputeDomain.
-    ComputeDomain,
-    /// ClusterTopologyBinding.
-    ClusterTopologyBinding,
-    /// Topology of KAI.
-    KaiTopology,
-    /// PodGroup of KAI.
-    KaiPodGroup,
-    /// PodGroup of Volcano.
-    VolcanoPodGroup,
-    /// PodGroup of Kubernetes itself.
-    NativePodGroup,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 18] = [
-        Self::PodCliqueSet,
-        Self::PodCliqueScalingGroup,
-        Self::PodClique,
-        Self::PodGang,
-        Self::PodGangMap,
-        Self::Pod,
-        Self::Service,
-        Self::HorizontalPodAutoscaler,
-        Self::Role,
-        Self::RoleBinding,
-        Self::ControllerRevision,
-        Self::ResourceClaim,
-        Self::ComputeDomain,
-        Self::ClusterTopologyBinding,
-        Self::KaiTopology,
-        Self::KaiPodGroup,
-        Self::VolcanoPodGroup,
-        Self::NativePodGroup,
-    ];
-
-    /// Its name, as objects carry it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::PodCliqueSet => "PodCliqueSet",
-            Self::PodCliqueScalingGroup => "PodCliqueScalingGroup",
-            Self::PodClique => "PodClique",
-            Self::PodGang => "PodGang",
-            Self::PodGangMap => "PodGangMap",
-            Self::Pod => "Pod",
-            Self::Service => "Service",
-            Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
-            Self::Role => "Role",
-            Self::RoleBinding => "RoleBinding",
-            Self::ControllerRevision => "ControllerRevision",
-            Self::ResourceClaim => "ResourceClaim",
-            Self::ComputeDomain => "ComputeDomain",
-            Self::ClusterTopologyBinding => "ClusterTopologyBinding",
-            Self::KaiTopology => "Topology",
-            Self::KaiPodGroup | Self::VolcanoPodGroup | Self::NativePodGroup => "PodGroup",
-        }
-    }
-
-    /// The API version of its objects.
-    pub fn api_version(self) -> &'static str {
-        match self {
-            Self::PodCliqueSet
-            | Self::PodCliqueScalingGroup
-            | Self::PodClique
-            | Self::PodGangMap
-            | Self::ClusterTopologyBinding => "grove.io/v1alpha1",
-            Self::PodGang => "scheduler.grove.io/v1alpha1",
-            Self::Pod | Self::Service => "v1",
-            Self::HorizontalPodAutoscaler => "autoscaling/v2",
-            Self::Role | Self::RoleBinding => "rbac.authorization.k8s.io/v1",
-            Self::ControllerRevision => "apps/v1",
-            Self::ResourceClaim => "resource.k8s.io/v1",
-            Self::ComputeDomain => "resource.nvidia.com/v1beta1",
-            Self::KaiTopology => "kai.scheduler/v1alpha1",
-            Self::KaiPodGroup => "scheduling.run.ai/v2alpha2",
-            Self::VolcanoPodGroup => "scheduling.volcano.sh/v1beta1",
-            Self::NativePodGroup => "scheduling.k8s.io/v1alpha2",
-        }
-    }
-
-    /// The kind of an object, or of a reference to one. Several schedulers have a PodGroup, so the version counts.
-    pub fn of_object(object: &Value) -> Option<Self> {
-        let (name, version) = (object["kind"].as_str()?, object["apiVersion"].as_str());
-        let mut all = Self::ALL.into_iter();
-        all.find(|kind| kind.as_str() == name && version.is_none_or(|version| version == kind.api_version()))
-    }
-}
+pub use crate::kind::Kind;
+use crate::object::NewObject;
+use crate::reasons::Reason;
 
 /// An object that was read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,7 +37,7 @@ pub enum Urgency {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Create an object. That it exists already is success.
-    Create(Value),
+    Create(NewObject),
     /// Merge a patch into an object's metadata and specification.
     Merge {
         /// The object as it was read.
@@ -185,7 +73,7 @@ pub enum Command {
         /// Whether something is wrong.
         warning: bool,
         /// A reason of the documented list.
-        reason: &'static str,
+        reason: Reason,
         /// What happened.
         message: String,
     },

@@ -1,15 +1,15 @@
 //! A set with everything that does not depend on one replica: facts, identities of its templates, settings.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use coppice_api::canonical::{CliqueOrder, GenerationIdentity, TemplateIdentity, TemplateView};
 use coppice_api::types::{CliqueStartupType, PodCliqueSet, UpdateStrategyType};
 
 use serde_json::Value;
 
-use crate::backends::{Backend, BackendContext};
+use crate::backends::{self, Backend, BackendContext};
 use crate::facts::SetFacts;
-use crate::objects;
 use crate::settings::{Settings, TopologyLevels};
 
 /// A set, ready for planning.
@@ -30,7 +30,7 @@ pub struct SetContext<'a> {
     /// What the objects of the set's scheduler need to know of the cluster.
     pub backend: BackendContext,
     /// The ResourceClaimTemplate objects that the set refers to and that exist, by namespace and name.
-    pub claim_templates: BTreeMap<(String, String), Value>,
+    pub claim_templates: BTreeMap<(String, String), Arc<Value>>,
 }
 
 impl<'a> SetContext<'a> {
@@ -85,12 +85,12 @@ impl<'a> SetContext<'a> {
 
     /// The scheduler of the set.
     pub fn scheduler(&self) -> &str {
-        objects::scheduler(&self.facts, self.settings)
+        backends::scheduler_of(&self.facts, self.settings)
     }
 
     /// The mapping of gangs for the scheduler of the set.
     pub fn backend(&self) -> &'static dyn Backend {
-        objects::backend(&self.facts, self.settings)
+        backends::of_set(&self.facts, self.settings)
     }
 
     /// Whether the set is being deleted.

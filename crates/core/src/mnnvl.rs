@@ -14,7 +14,8 @@ use coppice_api::names::label_sets::compute_domain_labels;
 use serde_json::{Map, Value, json};
 
 use crate::facts::SetFacts;
-use crate::objects::Owner;
+use crate::kind::Kind;
+use crate::object::{Body, Metadata, NewObject, Owner};
 
 /// The resource that a container with GPUs asks for.
 const GPU: &str = "nvidia.com/gpu";
@@ -107,18 +108,19 @@ pub(crate) fn uses(spec: &Map<String, Value>, domain: &str) -> bool {
 }
 
 /// The ComputeDomain of a group in one replica.
-pub(crate) fn compute_domain(facts: &SetFacts<'_>, replica: u32, group: &str) -> Value {
+pub(crate) fn compute_domain(facts: &SetFacts<'_>, replica: u32, group: &str) -> NewObject {
     let name = facts.replica(replica).compute_domain_name(group);
-    json!({
-        "apiVersion": "resource.nvidia.com/v1beta1",
-        "kind": "ComputeDomain",
-        "metadata": {
-            "name": name,
-            "namespace": facts.namespace(),
-            "labels": compute_domain_labels(facts.replica(replica), group),
-            "finalizers": [finalizers::COMPUTE_DOMAIN],
-            "ownerReferences": Owner::set(facts.set).reference(),
+    let spec = json!({"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": name}}});
+    NewObject {
+        kind: Kind::ComputeDomain,
+        metadata: Metadata {
+            name,
+            namespace: facts.namespace().to_owned(),
+            labels: compute_domain_labels(facts.replica(replica), group),
+            finalizers: vec![finalizers::COMPUTE_DOMAIN],
+            ..Metadata::default()
         },
-        "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": name}}},
-    })
+        owner: Some(Owner::set(facts.set)),
+        body: Body::from_fields([("spec", spec)]),
+    }
 }

@@ -13,7 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::command::{Command, Kind, Target};
 use crate::conditions::whole_seconds;
-use crate::reasons;
+use crate::failure::{Failure, Subject, Verb};
+use crate::reasons::Reason;
 use crate::snapshot::{ReplicaSnapshot, target_of};
 
 /// Errors that a status lists at most.
@@ -22,188 +23,18 @@ const MOST_ERRORS: usize = 10;
 /// Names that an event lists at most.
 const MOST_NAMES: usize = 3;
 
-/// What a command does to its object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
-    /// It is created.
-    Create,
-    /// It is changed.
-    Update,
-    /// Its status is changed.
-    Status,
-    /// Our scheduling gate is taken off it.
-    Ungate,
-    /// It is deleted.
-    Delete,
-}
-
-impl Verb {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Create => "Create",
-            Self::Update => "Update",
-            Self::Status => "UpdateStatus",
-            Self::Ungate => "RemoveSchedulingGate",
-            Self::Delete => "Delete",
-        }
-    }
-}
-
-/// What a command is about: the same for a command and for its next attempt.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Subject {
-    /// The kind of the object.
-    pub kind: Kind,
-    /// Its name.
-    pub name: String,
-    /// What is done to it.
-    pub verb: Verb,
-}
-
-impl Subject {
-    /// The subject of a command; none for an event.
-    pub fn of(command: &Command) -> Option<Self> {
-        let of_target = |target: &Target, verb| {
-            Some(Self {
-                kind: target.kind,
-                name: target.name.clone(),
-                verb,
-            })
-        };
-        match command {
-            Command::Create(object) => Some(Self {
-                kind: Kind::of_object(object)?,
-                name: object["metadata"]["name"].as_str()?.to_owned(),
-                verb: Verb::Create,
-            }),
-            Command::Merge { target, .. } => of_target(target, Verb::Update),
-            Command::Status { target, .. } => of_target(target, Verb::Status),
-            Command::RemoveGate { target, .. } => of_target(target, Verb::Ungate),
-            Command::Delete { target } => of_target(target, Verb::Delete),
-            Command::Event { .. } => None,
-        }
-    }
-
-    /// The code under which a status records that it was refused.
-    pub fn code(&self) -> String {
-        let object = match self.kind {
-            Kind::PodCliqueSet => "PODCLIQUESET",
-            Kind::PodCliqueScalingGroup => "PODCLIQUESCALINGGROUP",
-            Kind::PodClique => "PODCLIQUE",
-            Kind::PodGang => "PODGANG",
-            Kind::PodGangMap => "PODGANGMAP",
-            Kind::Pod => "POD",
-            Kind::Service => "PODCLIQUESET_SERVICE",
-            Kind::HorizontalPodAutoscaler => "HPA",
-            Kind::Role => "ROLE",
-            Kind::RoleBinding => "ROLEBINDING",
-            Kind::ControllerRevision => "CONTROLLERREVISION",
-            Kind::ResourceClaim => "RESOURCE_CLAIM",
-            Kind::ComputeDomain => "COMPUTEDOMAIN",
-            Kind::ClusterTopologyBinding => "CLUSTERTOPOLOGYBINDING",
-            Kind::KaiTopology => "TOPOLOGY",
-            Kind::KaiPodGroup | Kind::VolcanoPodGroup | Kind::NativePodGroup => "PODGROUP",
-        };
-        match self.verb {
-            Verb::Create => format!("ERR_CREATE_{object}"),
-            Verb::Update => format!("ERR_UPDATE_{object}"),
-            Verb::Status => format!("ERR_UPDATE_{object}_STATUS"),
-            Verb::Ungate => "ERR_REMOVE_POD_SCHEDULING_GATE".to_owned(),
-            Verb::Delete => format!("ERR_DELETE_{object}"),
-        }
-    }
-
-    /// The reason of the event that tells of a success, on an owner of this kind; none where nothing is told.
-    fn success(&self, owner: Kind) -> Option<&'static str> {
-        Some(match (self.kind, self.verb) {
-            (Kind::PodClique, Verb::Create) if owner == Kind::PodCliqueScalingGroup => reasons::CLIQUE_CREATED,
-            (Kind::PodClique, Verb::Create | Verb::Update) => reasons::CLIQUE_WRITTEN,
-            (Kind::PodClique, Verb::Delete) => reasons::CLIQUE_DELETED,
-            (Kind::PodCliqueScalingGroup, Verb::Create) => reasons::GROUP_CREATED,
-            (Kind::PodCliqueScalingGroup, Verb::Delete) => reasons::GROUP_DELETED,
-            (Kind::PodGang, Verb::Create | Verb::Update) => reasons::GANG_WRITTEN,
-            (Kind::PodGang, Verb::Delete) => reasons::GANG_DELETED,
-            (Kind::ComputeDomain, Verb::Create) => reasons::DOMAIN_CREATED,
-            (Kind::ComputeDomain, Verb::Delete) => reasons::DOMAIN_DELETED,
-            (Kind::Pod, Verb::Create) => reasons::POD_CREATED,
-            (Kind::Pod, Verb::Delete) => reasons::POD_DELETED,
-            _ => return None,
-        })
-    }
-
-    /// The reason of the event that tells of a refusal, on an owner of this kind.
-    fn failure(&self, owner: Kind) -> &'static str {
-        match (self.kind, self.verb) {
-            (Kind::PodClique, Verb::Create) if owner == Kind::PodCliqueScalingGroup => reasons::CLIQUE_NOT_CREATED,
-            (Kind::PodClique, Verb::Create | Verb::Update) => reasons::CLIQUE_NOT_WRITTEN,
-            (Kind::PodClique, Verb::Delete) => reasons::CLIQUE_NOT_DELETED,
-            (Kind::PodCliqueScalingGroup, Verb::Create | Verb::Update) => reasons::GROUP_NOT_WRITTEN,
-            (Kind::PodCliqueScalingGroup, Verb::Delete) => reasons::GROUP_NOT_DELETED,
-            (Kind::PodGang, Verb::Create | Verb::Update) => reasons::GANG_NOT_WRITTEN,
-            (Kind::KaiPodGroup, Verb::Create | Verb::Update) => reasons::KAI_MAPPING_FAILED,
-            (Kind::PodGang, Verb::Delete) => reasons::GANG_NOT_DELETED,
-            (Kind::ComputeDomain, Verb::Create) => reasons::DOMAIN_NOT_CREATED,
-            (Kind::ComputeDomain, Verb::Delete) => reasons::DOMAIN_NOT_DELETED,
-            (Kind::Pod, Verb::Create) => reasons::POD_NOT_CREATED,
-            (Kind::Pod, Verb::Delete) => reasons::POD_NOT_DELETED,
-            _ => reasons::WRITE_REFUSED,
-        }
-    }
-}
-
-/// A write that the API server refused.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    /// What was to be done.
-    pub subject: Subject,
-    /// The object that tells of it.
-    pub owner: Target,
-    /// Why, in the words of the API server.
-    pub cause: String,
-    /// When it was refused first for this cause.
-    pub since: Timestamp,
-}
-
-impl Failure {
-    /// The event that tells of it.
-    pub fn event(&self) -> Command {
-        Command::Event {
-            target: self.owner.clone(),
-            warning: true,
-            reason: self.subject.failure(self.owner.kind),
-            message: self.description(),
-        }
-    }
-
-    fn description(&self) -> String {
-        let Subject { kind, name, verb } = &self.subject;
-        format!(
-            "[Operation: {}, Code: {}] message: {} {name}, cause: {}",
-            verb.word(),
-            self.subject.code(),
-            kind.as_str(),
-            self.cause
-        )
-    }
-}
-
 /// The object that an event about a command is recorded on.
 pub fn owner(command: &Command, set: &PodCliqueSet, replica: Option<&ReplicaSnapshot>) -> Target {
     let whole_set = || target_of(Kind::PodCliqueSet, &set.metadata);
     let (kind, name) = match command {
         Command::Create(object) => {
-            let reference = &object["metadata"]["ownerReferences"][0];
-            let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
-            let Some(kind) = Kind::of_object(reference) else {
-                return whole_set();
-            };
-            return Target {
-                kind,
-                namespace: set.metadata.namespace.clone().unwrap_or_default(),
-                name: text("name"),
-                uid: text("uid"),
+            return object.owner.as_ref().map_or_else(whole_set, |owner| Target {
+                kind: owner.kind,
+                namespace: object.metadata.namespace.clone(),
+                name: owner.name.clone(),
+                uid: owner.uid.clone(),
                 resource_version: String::new(),
-            };
+            });
         }
         Command::Merge { target, .. }
         | Command::Status { target, .. }
@@ -235,24 +66,26 @@ pub fn owner(command: &Command, set: &PodCliqueSet, replica: Option<&ReplicaSnap
 /// and for what stands for it at its scheduler, so that a scheduler never sees a pod whose gang it does not know, and for the claims it names, so that it never takes an object
 /// of somebody else for its own.
 pub fn depends_on(command: &Command, refused: &Command) -> bool {
-    let Command::Create(pod) = command else { return false };
+    let Command::Create(object) = command else {
+        return false;
+    };
     let Some(subject) = Subject::of(refused) else {
         return false;
     };
     // Gangs and pods follow from the map.
     if subject.kind == Kind::PodGangMap && subject.verb != Verb::Delete {
-        return pod["kind"] == "Pod" || pod["kind"] == "PodGang";
+        return matches!(object.kind, Kind::Pod | Kind::PodGang);
     }
-    if pod["kind"] != "Pod" {
+    if object.kind != Kind::Pod {
         return false;
     }
     match (subject.kind, subject.verb) {
         (Kind::PodGang, Verb::Create | Verb::Update)
         | (Kind::KaiPodGroup | Kind::VolcanoPodGroup | Kind::NativePodGroup, Verb::Create) => {
-            pod["metadata"]["labels"][labels::POD_GANG].as_str() == Some(&subject.name)
+            object.label(labels::POD_GANG) == Some(&subject.name)
         }
         (Kind::ResourceClaim, Verb::Create) => {
-            let claims = pod["spec"]["resourceClaims"].as_array();
+            let claims = object.spec()["resourceClaims"].as_array();
             let mut names = claims
                 .into_iter()
                 .flatten()
@@ -269,7 +102,7 @@ pub fn successes<'a>(
     set: &PodCliqueSet,
     replica: Option<&ReplicaSnapshot>,
 ) -> Vec<Command> {
-    let mut told: BTreeMap<(Target, &'static str), (Subject, Vec<String>)> = BTreeMap::new();
+    let mut told: BTreeMap<(Target, Reason), (Subject, Vec<String>)> = BTreeMap::new();
     for command in done {
         let Some(subject) = Subject::of(command) else { continue };
         let owner = owner(command, set, replica);
@@ -279,7 +112,7 @@ pub fn successes<'a>(
             names.1.push(name);
         }
     }
-    let event = |((target, reason), (subject, names)): ((Target, &'static str), (Subject, Vec<String>))| {
+    let event = |((target, reason), (subject, names)): ((Target, Reason), (Subject, Vec<String>))| {
         let verb = match subject.verb {
             Verb::Create => "created",
             Verb::Delete => "deleted",

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::backends::Stamp;
 use crate::command::{Kind, Target};
-use crate::report::Failure;
+use crate::failure::Failure;
 
 /// The objects of one replica.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,7 @@
 mod world;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use world::World;
@@ -33,9 +34,9 @@ spec:
 ";
 
 /// A ResourceClaimTemplate object that is shared with other namespaces.
-fn template(namespace: &str, shared: &str, content: &Value) -> Value {
-    json!({"metadata": {"namespace": namespace, "annotations": {"grove.io/shared-with-namespaces": shared}},
-        "spec": {"spec": content}})
+fn template(namespace: &str, shared: &str, content: &Value) -> Arc<Value> {
+    let annotations = json!({"grove.io/shared-with-namespaces": shared});
+    Arc::new(json!({"metadata": {"namespace": namespace, "annotations": annotations}, "spec": {"spec": content}}))
 }
 
 fn world() -> World {

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use coppice_api::types::PodCliqueSet;
+use coppice_api::types::{PodClique, PodCliqueSet};
+use coppice_core::command::Kind;
 use coppice_core::facts::SetFacts;
 use coppice_core::gang_map::{Generation, StoredGangs};
 use coppice_core::layout::{LiveSizes, ReplicaLayout};
-use coppice_core::objects::{self, Owner, PodIdentity};
+use coppice_core::object::Owner;
+use coppice_core::objects::{self, PodIdentity};
 use coppice_core::settings::{Settings, TopologyLevels};
 use serde_json::{Value, json};
 
@@ -91,20 +93,22 @@ fn pod_of(clique_name: &str, index: u32) -> Value {
     );
     let clique = layout.cliques.iter().find(|clique| clique.name == clique_name).unwrap();
     let owner = Owner {
-        kind: "PodCliqueScalingGroup",
+        kind: Kind::PodCliqueScalingGroup,
         name: "dsr1-0-decode".into(),
         uid: "group-uid".into(),
+        blocks_deletion: true,
     };
-    let mut stored = objects::pod_clique(&facts, &layout, clique, "v1-hash", &owner);
-    stored["metadata"]["uid"] = "clique-uid".into();
-    objects::pod(
+    let clique_object = objects::pod_clique(&facts, &layout, clique, "v1-hash", &owner);
+    let mut stored: PodClique = serde_json::from_value(json!(clique_object)).unwrap();
+    stored.metadata.uid = Some("clique-uid".into());
+    json!(objects::pod(
         &facts,
         &settings(),
         &layout,
         clique,
         &stored,
         PodIdentity { index, token: "1" },
-    )
+    ))
 }
 
 fn environment(pod: &Value, list: &str, container: usize) -> Vec<String> {
@@ -228,14 +232,14 @@ fn gangs_carry_node_label_keys_and_drop_unknown_domains() {
     );
     let pods = BTreeMap::from([("dsr1-0-frontend".to_owned(), vec!["b".to_owned(), "a".to_owned()])]);
     let gang = |index: usize| {
-        objects::pod_gang(
+        json!(objects::pod_gang(
             &facts,
             &settings(),
             Some(&topology()),
             &layout,
             &layout.gangs[index],
             &pods,
-        )
+        ))
     };
     let base = gang(0);
     assert_eq!(base["metadata"]["name"], "dsr1-0-100001");
@@ -294,8 +298,8 @@ fn gangs_tell_over_which_label_key_replicas_spread() {
         );
         let levels = topology();
         let gang = &layout.gangs[1];
-        objects::pod_gang(&facts, &settings(), Some(&levels), &layout, gang, &BTreeMap::new())["metadata"]["annotations"]
-            .clone()
+        let gang = objects::pod_gang(&facts, &settings(), Some(&levels), &layout, gang, &BTreeMap::new());
+        gang.metadata.annotations
     };
     let required = annotations_of("grove.io/spread-required", "rack");
     assert_eq!(required["grove.io/spread-required"], "example.com/rack");
@@ -315,7 +319,7 @@ fn permissions_exist_only_where_somebody_waits() {
     let facts = SetFacts::of(&with_order);
     let binding = objects::reader_role_binding(&facts).unwrap();
     assert_eq!(
-        binding["subjects"],
+        *binding.body.field("subjects"),
         json!([{"kind": "ServiceAccount", "name": "default", "namespace": "serving"}])
     );
     let mut without_order = set();
@@ -334,7 +338,7 @@ fn autoscalers_target_standalone_cliques_and_groups() {
     let targets: Vec<(String, String)> = objects::autoscalers(&facts, 0)
         .iter()
         .map(|autoscaler| {
-            let target = &autoscaler["spec"]["scaleTargetRef"];
+            let target = &autoscaler.spec()["scaleTargetRef"];
             (
                 target["kind"].as_str().unwrap().to_owned(),
                 target["name"].as_str().unwrap().to_owned(),
@@ -362,20 +366,17 @@ fn services_and_scaling_groups_follow_the_contract() {
         Generation { hash: "h", given: true },
     );
     let service = objects::headless_service(&facts, 0);
-    assert_eq!(service["spec"]["clusterIP"], "None");
-    assert_eq!(service["spec"]["publishNotReadyAddresses"], true);
+    assert_eq!(service.spec()["clusterIP"], "None");
+    assert_eq!(service.spec()["publishNotReadyAddresses"], true);
     assert_eq!(
-        service["spec"]["selector"],
+        service.spec()["selector"],
         json!({"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "dsr1", "grove.io/podcliqueset-replica-index": "0"})
     );
     let group = objects::scaling_group(&facts, &layout, &layout.groups[0]);
     assert_eq!(
-        group["spec"],
+        *group.spec(),
         json!({"replicas": 2, "minAvailable": 1, "cliqueNames": ["leader", "worker"]})
     );
-    assert_eq!(group["metadata"]["annotations"]["grove.io/mnnvl-group"], "rack1");
-    assert_eq!(
-        group["metadata"]["finalizers"],
-        json!(["grove.io/podcliquescalinggroup.grove.io"])
-    );
+    assert_eq!(group.metadata.annotations["grove.io/mnnvl-group"], "rack1");
+    assert_eq!(group.metadata.finalizers, ["grove.io/podcliquescalinggroup.grove.io"]);
 }

@@ -101,7 +101,7 @@ fn a_gang_under_kai_is_kept_from_its_own_grouping_also_when_it_was_created_befor
     };
     assert_eq!(skip(&world), "true");
     world.edit("PodGang", "wl-0-100001", |gang| {
-        gang["metadata"]["annotations"] = json!({})
+        gang["metadata"]["annotations"] = json!({});
     });
     world.writes.clear();
     world.settle();

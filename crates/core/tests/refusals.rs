@@ -4,10 +4,14 @@
 
 mod world;
 
+use coppice_api::types::PodClique;
 use coppice_core::command::{Command, Kind};
 use coppice_core::context::SetContext;
+use coppice_core::failure::{Failure, Subject};
+use coppice_core::object::{Body, Metadata, NewObject, Owner};
+use coppice_core::reasons::Reason;
 use coppice_core::replica::plan_replica;
-use coppice_core::report::{self, Failure, Subject};
+use coppice_core::report;
 use coppice_core::set::{SetSnapshot, plan_set};
 use coppice_core::snapshot::target_of;
 use jiff::Timestamp;
@@ -27,8 +31,16 @@ fn status_of<'a>(stages: &'a [Vec<Command>], name: &str) -> Option<&'a Value> {
 }
 
 fn pod(name: &str, clique: &Value) -> Command {
-    let owner = json!({"kind": "PodClique", "name": clique["metadata"]["name"], "uid": clique["metadata"]["uid"]});
-    Command::Create(json!({"kind": "Pod", "metadata": {"name": name, "ownerReferences": [owner]}}))
+    let clique: PodClique = serde_json::from_value(clique.clone()).unwrap();
+    Command::Create(NewObject {
+        kind: Kind::Pod,
+        metadata: Metadata {
+            name: name.to_owned(),
+            ..Metadata::default()
+        },
+        owner: Some(Owner::of(Kind::PodClique, &clique.metadata)),
+        body: Body::default(),
+    })
 }
 
 fn refused(world: &World, command: &Command, second: i64) -> Failure {
@@ -129,7 +141,7 @@ fn events_go_to_the_owner_and_many_objects_make_one_event() {
         Command::Event {
             target,
             warning: false,
-            reason: "PodCreateSuccessful",
+            reason: Reason::PodCreateSuccessful,
             message,
         },
     ] = events.as_slice()

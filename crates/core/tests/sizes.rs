@@ -85,7 +85,7 @@ fn one_plan_creates_a_bounded_number_of_objects_and_bytes_and_the_next_goes_on()
         let context = SetContext::new(&set, &world.settings, None);
         let plan = plan_replica(&context, &world.snapshot(0), world.now);
         let created = plan.stages.iter().flatten().filter_map(|command| match command {
-            Command::Create(object) => Some(object.to_string().len()),
+            Command::Create(object) => Some(json!(object).to_string().len()),
             _ => None,
         });
         created.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size))

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::decision::{Change, Definition, Readiness, Refusal, change, may_apply, readiness};
+use crate::legacy::{self, Legacy};
 
 /// Conflicts with other installers are followed by another look; each conflict means that another one got further, so
 /// this many in a row do not happen.
@@ -36,9 +37,14 @@ impl Default for InstallOptions {
     }
 }
 
-/// What an installation tells while it runs.
+/// What an installation reports while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
+    /// The cluster had the definition of a kind that this API no longer has.
+    Legacy {
+        /// What became of it.
+        outcome: Legacy,
+    },
     /// A definition was applied.
     Applied {
         /// Its name.
@@ -97,7 +103,8 @@ pub async fn install(
     options: &InstallOptions,
     progress: impl FnMut(Progress),
 ) -> Result<Vec<(String, Change)>, InstallError> {
-    install_definitions(client, &coppice_api::crd::all(), options, progress).await
+    let definitions = coppice_api::crd::all();
+    install_after_check(client, &definitions, options, true, progress).await
 }
 
 /// Like [`install`], for other definitions than those of this version.
@@ -105,6 +112,16 @@ pub async fn install_definitions(
     client: Client,
     definitions: &[Value],
     options: &InstallOptions,
+    progress: impl FnMut(Progress),
+) -> Result<Vec<(String, Change)>, InstallError> {
+    install_after_check(client, definitions, options, false, progress).await
+}
+
+async fn install_after_check(
+    client: Client,
+    definitions: &[Value],
+    options: &InstallOptions,
+    removes_legacy: bool,
     mut progress: impl FnMut(Progress),
 ) -> Result<Vec<(String, Change)>, InstallError> {
     let installer = Installer {
@@ -114,6 +131,13 @@ pub async fn install_definitions(
     };
     for definition in definitions {
         may_apply(installer.read(name_of(definition)).await?.as_ref(), definition)?;
+    }
+    // Before the others are applied, because it has a short name in common with one of them.
+    if removes_legacy {
+        let outcome = legacy::remove(&installer.client).await;
+        if outcome != Legacy::Absent {
+            progress(Progress::Legacy { outcome });
+        }
     }
     let mut changes = Vec::with_capacity(definitions.len());
     for definition in definitions {

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use coppice_crds::{Change, InstallError, InstallOptions, Progress, Refusal, install_definitions};
+use coppice_crds::{Change, InstallError, InstallOptions, Legacy, Progress, Refusal, install_definitions, legacy};
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -199,4 +199,50 @@ async fn what_the_server_refuses_is_said_with_the_name() {
         error.starts_with(&format!("cannot apply the CustomResourceDefinition {NAME}")),
         "{error}"
     );
+}
+
+fn legacy_definition() -> Value {
+    let mut legacy = definition(&condition("Established", "True"));
+    legacy["metadata"]["name"] = json!("clustertopologies.grove.io");
+    legacy
+}
+
+fn topologies(names: &[&str]) -> (u16, Value) {
+    let items: Vec<Value> = names
+        .iter()
+        .map(|name| json!({ "apiVersion": "grove.io/v1", "kind": "ClusterTopology", "metadata": { "name": name } }))
+        .collect();
+    let list = json!({ "apiVersion": "grove.io/v1", "kind": "ClusterTopologyList", "metadata": {}, "items": items });
+    (200, list)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_legacy_definition_goes_when_nothing_uses_it() {
+    let script = Script::new([
+        (200, legacy_definition()),
+        topologies(&[]),
+        (
+            200,
+            json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" }),
+        ),
+    ]);
+    assert_eq!(legacy::remove(&script.client()).await, Legacy::Deleted);
+    assert_eq!(script.requests(), "GET GET DELETE");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_legacy_definition_stays_with_its_objects_and_when_nobody_can_tell() {
+    let used = Script::new([(200, legacy_definition()), topologies(&["racks"])]);
+    let outcome = legacy::remove(&used.client()).await;
+    assert!(
+        matches!(&outcome, Legacy::Kept(reason) if reason.contains("\"racks\"")),
+        "{outcome:?}"
+    );
+    let unknown = Script::new([(200, legacy_definition()), failure(403, "Forbidden")]);
+    assert!(matches!(legacy::remove(&unknown.client()).await, Legacy::Kept(_)));
+    let absent = Script::new([failure(404, "NotFound")]);
+    assert_eq!(legacy::remove(&absent.client()).await, Legacy::Absent);
+    for script in [used, unknown, absent] {
+        assert!(!script.requests().contains("DELETE"));
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use coppice_api::names::labels;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang, PodGangMap};
 use coppice_core::command::{Command, Kind, Target};
+use coppice_core::object::NewObject;
 use coppice_core::report;
 use coppice_runtime::cache::Kind as CachedKind;
 use coppice_runtime::cache::{Meta, ObjectKey, PodView, Projection, Version};
@@ -238,22 +239,21 @@ impl Actions {
             } else {
                 EventKind::Normal
             };
-            self.recorder.record(&reference(target), kind, reason, message);
+            self.recorder.record(&reference(target), kind, reason.as_str(), message);
         }
     }
 
-    async fn create(&self, object: &Value) -> Result<(), WriteError> {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let wanted = object["metadata"]["ownerReferences"][0]["uid"].as_str();
-        with_kind!(self.world, kind_of(object)?, cached => {
-            match self.writer.create(cached, Some(namespace).filter(|name| !name.is_empty()), object).await {
+    async fn create(&self, object: &NewObject) -> Result<(), WriteError> {
+        let (namespace, name) = (object.metadata.namespace.as_str(), object.metadata.name.as_str());
+        let wanted = object.owner.as_ref().map(|owner| owner.uid.as_str());
+        with_kind!(self.world, object.kind, cached => {
+            match self.writer.create(cached, object.namespace(), object).await {
                 Err(WriteError::AlreadyExists(message)) => {
                     let found = self.writer.read(cached, &ObjectKey::new(namespace, name)).await?;
                     if found.controller_uid().as_deref() == wanted {
                         return Ok(());
                     }
-                    let set = object["metadata"]["labels"][labels::PART_OF].as_str().unwrap_or_default();
+                    let set = object.label(labels::PART_OF).unwrap_or_default();
                     Err(WriteError::AlreadyExists(format!(
                         "{message}; it belongs to something else: delete or rename it, or rename the PodCliqueSet {set}"
                     )))
@@ -289,9 +289,9 @@ trait Controlled {
 
 impl Controlled for Value {
     fn controller_uid(&self) -> Option<String> {
-        self["metadata"]["ownerReferences"][0]["uid"]
-            .as_str()
-            .map(str::to_owned)
+        let owners = self["metadata"]["ownerReferences"].as_array()?;
+        let controller = owners.iter().find(|owner| owner["controller"] == true)?;
+        controller["uid"].as_str().map(str::to_owned)
     }
 }
 
@@ -321,13 +321,6 @@ controlled!(
     PodGangMap,
     ControllerRevision
 );
-
-fn kind_of(object: &Value) -> Result<Kind, WriteError> {
-    Kind::of_object(object).ok_or_else(|| WriteError::BadRequest {
-        code: 0,
-        message: format!("no kind {}", object["kind"]),
-    })
-}
 
 fn meta(target: &Target) -> Meta {
     Meta {

@@ -10,11 +10,13 @@ use coppice_core::backends::BackendContext;
 use coppice_core::command::{Command, Kind as CommandKind, Target};
 use coppice_core::context::SetContext;
 use coppice_core::facts::SetFacts;
+use coppice_core::failure::{Failure, Subject};
 use coppice_core::objects::template_objects;
-use coppice_core::reasons;
+use coppice_core::packing::topology_name;
+use coppice_core::reasons::Reason;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
-use coppice_core::report::{self, Failure, Subject};
-use coppice_core::set::{SetSnapshot, adopted_hash, plan_set, topology_name};
+use coppice_core::report;
+use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::{Settings, TopologyLevels};
 use coppice_core::snapshot::{ReplicaSnapshot, target_of};
 use coppice_core::topology::{KaiTopologies, plan_binding};
@@ -29,6 +31,7 @@ use parking_lot::Mutex;
 use tracing::{debug, warn};
 
 use crate::actions::{Actions, Report};
+use crate::holding::{self, Released};
 use crate::keys::{Key, SetKey};
 use crate::pacing::Pacing;
 use crate::trouble::Trouble;
@@ -212,7 +215,7 @@ impl Controller {
         self.actions.tell(&Command::Event {
             target,
             warning: true,
-            reason: reasons::RECONCILE_PANICKED,
+            reason: Reason::ReconcilePanicked,
             message: format!("the operator panicked while it reconciled {part}, and tries again later: {cause}"),
         });
     }
@@ -225,9 +228,10 @@ impl Controller {
                 Key::Topology(name) => self.plan_topology(name),
             };
             let now = self.clock.now();
-            let (stages, retry_at) = self.trouble.admit(key, planned.stages, now);
-            let (stages, settled_at) = self.pacing.release(stages, now, self.queue.is_backlogged());
-            let wake = [retry_at, settled_at, planned.deadline].into_iter().flatten().min();
+            let busy = self.queue.is_backlogged();
+            let Released { stages, wake } =
+                holding::release(&self.trouble, &self.pacing, key, planned.stages, now, busy);
+            let wake = wake.into_iter().chain(planned.deadline).min();
             let events_only = stages
                 .iter()
                 .flatten()
@@ -282,7 +286,7 @@ impl Controller {
                     ..Planned::default()
                 };
             };
-            let (revisions, _, _) = self.world.of_set(&moment, key);
+            let revisions = self.world.revisions(&moment, key);
             let mut snapshot = self.world.replica(&moment, key, index);
             snapshot.failures = self.trouble.known(&Key::Replica(key.clone(), index));
             let topology = self.topology(&moment, &set);
@@ -346,7 +350,8 @@ impl Controller {
             return Planned::default();
         };
         let replicas = self.summaries.lock().get(key).cloned().unwrap_or_default();
-        let (revisions, role, role_binding) = self.world.of_set(&moment, key);
+        let revisions = self.world.revisions(&moment, key);
+        let (role, role_binding) = self.world.permissions(&moment, key);
         let topology = self.topology(&moment, &set);
         let mut context = self.context(key, &set, topology.as_ref());
         context.adopted_hash = adopted_hash(&context, &revisions);

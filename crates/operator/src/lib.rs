@@ -11,6 +11,7 @@ pub mod actions;
 pub mod certificates;
 pub mod configuration;
 pub mod controller;
+mod holding;
 pub mod keys;
 pub mod operator;
 mod pacing;

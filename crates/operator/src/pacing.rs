@@ -8,10 +8,12 @@
 
 use std::collections::BTreeMap;
 
-use coppice_core::command::{Command, Urgency};
+use coppice_core::command::{Command, Kind, Urgency};
+use coppice_core::object::NewObject;
 use jiff::{SignedDuration, Timestamp};
-use parking_lot::Mutex;
-use serde_json::Value;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::holding::Hold;
 
 /// How long a status may wait for the next change.
 const LONGEST: SignedDuration = SignedDuration::from_millis(1000);
@@ -28,91 +30,99 @@ const CREATIONS: usize = 3;
 pub(crate) struct Pacing {
     /// Objects with a status that waits, by uid, and since when.
     waiting: Mutex<BTreeMap<String, Timestamp>>,
-    /// When objects were made, by kind, namespace and name.
-    created: Mutex<BTreeMap<[String; 3], Vec<Timestamp>>>,
+    /// When objects were made.
+    created: Mutex<BTreeMap<Created, Vec<Timestamp>>>,
+}
+
+/// An object that was made.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Created {
+    kind: Kind,
+    namespace: String,
+    name: String,
 }
 
 impl Pacing {
-    /// Takes out what should wait, and whatever depends on it. Returns the rest, and when to look again.
-    pub(crate) fn release(
-        &self,
-        mut stages: Vec<Vec<Command>>,
-        now: Timestamp,
-        busy: bool,
-    ) -> (Vec<Vec<Command>>, Option<Timestamp>) {
-        let longest = if busy { LONGEST_WHILE_BUSY } else { LONGEST };
-        let mut wake = self.hold_creations(&mut stages, now);
-        let mut waiting = self.waiting.lock();
-        let mut kept: Vec<Vec<Command>> = stages
-            .into_iter()
-            .map(|stage| {
-                let mut stage = stage;
-                stage.retain(|command| {
-                    let Command::Status { target, urgency, .. } = command else {
-                        return true;
-                    };
-                    let since = waiting.get(&target.uid).copied().unwrap_or(now);
-                    let after = |start: Timestamp, wait| start.saturating_add(wait).unwrap_or(now);
-                    let due = after(since, longest);
-                    if *urgency == Urgency::Now || due <= now {
-                        waiting.remove(&target.uid);
-                        return true;
-                    }
-                    waiting.entry(target.uid.clone()).or_insert(now);
-                    // Whoever was busy may have time sooner.
-                    let look = due.min(after(now, LONGEST));
-                    wake = Some(wake.map_or(look, |earlier| earlier.min(look)));
-                    false
-                });
-                stage
-            })
-            .collect();
-        kept.retain(|stage| !stage.is_empty());
-        (kept, wake)
-    }
-
-    /// Takes out the creation of what was made too often of late, and all stages after it. Returns when it may go on.
-    fn hold_creations(&self, stages: &mut Vec<Vec<Command>>, now: Timestamp) -> Option<Timestamp> {
+    /// Looks at one plan.
+    pub(crate) fn round(&self, now: Timestamp, busy: bool) -> Round<'_> {
         let mut created = self.created.lock();
         created.retain(|_, times| {
-            times.retain(|time| time.saturating_add(LONGEST).is_ok_and(|end| end > now));
+            times.retain(|time| after(*time, LONGEST) > now);
             !times.is_empty()
         });
-        let mut wake: Option<Timestamp> = None;
-        for index in 0..stages.len() {
-            stages[index].retain(|command| {
-                let Command::Create(object) = command else { return true };
-                let text = |pointer: &str| {
-                    object
-                        .pointer(pointer)
-                        .and_then(Value::as_str)
-                        .unwrap_or_default()
-                        .to_owned()
-                };
-                let times = created
-                    .entry([text("/kind"), text("/metadata/namespace"), text("/metadata/name")])
-                    .or_default();
-                if times.len() < CREATIONS {
-                    times.push(now);
-                    return true;
-                }
-                let due = times[0].saturating_add(LONGEST).unwrap_or(now);
-                wake = Some(wake.map_or(due, |earlier| earlier.min(due)));
-                false
-            });
-            if wake.is_some() {
-                stages.truncate(index + 1);
-                break;
-            }
+        Round {
+            now,
+            longest: if busy { LONGEST_WHILE_BUSY } else { LONGEST },
+            waiting: self.waiting.lock(),
+            created,
         }
-        wake
+    }
+}
+
+fn after(start: Timestamp, wait: SignedDuration) -> Timestamp {
+    start.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// One look at a plan.
+pub(crate) struct Round<'a> {
+    now: Timestamp,
+    longest: SignedDuration,
+    waiting: MutexGuard<'a, BTreeMap<String, Timestamp>>,
+    created: MutexGuard<'a, BTreeMap<Created, Vec<Timestamp>>>,
+}
+
+impl Round<'_> {
+    /// Whether a command should wait.
+    pub(crate) fn hold(&mut self, command: &Command) -> Option<Hold> {
+        match command {
+            Command::Create(object) => self.hold_creation(object),
+            Command::Status { target, urgency, .. } => self.hold_status(&target.uid, *urgency),
+            _ => None,
+        }
+    }
+
+    /// What was made too often of late waits, and so does everything that may depend on it.
+    fn hold_creation(&mut self, object: &NewObject) -> Option<Hold> {
+        let key = Created {
+            kind: object.kind,
+            namespace: object.metadata.namespace.clone(),
+            name: object.metadata.name.clone(),
+        };
+        let times = self.created.entry(key).or_default();
+        if times.len() < CREATIONS {
+            times.push(self.now);
+            return None;
+        }
+        Some(Hold {
+            until: Some(after(times[0], LONGEST)),
+            with_later_stages: true,
+        })
+    }
+
+    fn hold_status(&mut self, uid: &str, urgency: Urgency) -> Option<Hold> {
+        let since = self.waiting.get(uid).copied().unwrap_or(self.now);
+        let due = after(since, self.longest);
+        if urgency == Urgency::Now || due <= self.now {
+            self.waiting.remove(uid);
+            return None;
+        }
+        self.waiting.entry(uid.to_owned()).or_insert(self.now);
+        Some(Hold {
+            // There may be time sooner.
+            until: Some(due.min(after(self.now, LONGEST))),
+            with_later_stages: false,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coppice_core::command::{Kind, Target};
+    use crate::holding::release;
+    use crate::keys::{Key, SetKey};
+    use crate::trouble::Trouble;
+    use coppice_core::command::Target;
+    use coppice_core::object::{Body, Metadata};
     use serde_json::json;
 
     fn status(urgency: Urgency) -> Vec<Vec<Command>> {
@@ -130,25 +140,40 @@ mod tests {
         }]]
     }
 
+    /// What is carried out now, and when the rest is due.
+    fn released(
+        pacing: &Pacing,
+        stages: Vec<Vec<Command>>,
+        now: Timestamp,
+        busy: bool,
+    ) -> (Vec<Vec<Command>>, Option<Timestamp>) {
+        let key = Key::Set(SetKey::new("n", "s"));
+        let released = release(&Trouble::default(), pacing, &key, stages, now, busy);
+        (released.stages, released.wake)
+    }
+
     #[test]
     fn counts_wait_once_and_not_longer_than_a_second_and_news_does_not_wait() {
         let pacing = Pacing::default();
         let start = Timestamp::from_second(100).expect("in range");
         let later = |milliseconds| start + SignedDuration::from_millis(milliseconds);
         assert_eq!(
-            pacing.release(status(Urgency::Settling), start, false),
+            released(&pacing, status(Urgency::Settling), start, false),
             (vec![], Some(later(1000)))
         );
         assert_eq!(
-            pacing.release(status(Urgency::Settling), later(400), false),
+            released(&pacing, status(Urgency::Settling), later(400), false),
             (vec![], Some(later(1000)))
         );
-        assert_eq!(pacing.release(status(Urgency::Settling), later(1000), false).0.len(), 1);
         assert_eq!(
-            pacing.release(status(Urgency::Settling), later(1100), false),
+            released(&pacing, status(Urgency::Settling), later(1000), false).0.len(),
+            1
+        );
+        assert_eq!(
+            released(&pacing, status(Urgency::Settling), later(1100), false),
             (vec![], Some(later(2100)))
         );
-        assert_eq!(pacing.release(status(Urgency::Now), later(1200), false).0.len(), 1);
+        assert_eq!(released(&pacing, status(Urgency::Now), later(1200), false).0.len(), 1);
     }
 
     #[test]
@@ -156,7 +181,7 @@ mod tests {
         let pacing = Pacing::default();
         let start = Timestamp::from_second(100).expect("in range");
         let later = |milliseconds| start + SignedDuration::from_millis(milliseconds);
-        let settling = |at, busy| pacing.release(status(Urgency::Settling), at, busy);
+        let settling = |at, busy| released(&pacing, status(Urgency::Settling), at, busy);
         assert_eq!(settling(start, true), (vec![], Some(later(1000))));
         assert_eq!(settling(later(1000), true), (vec![], Some(later(2000))));
         assert_eq!(settling(later(4500), true), (vec![], Some(later(5000))));
@@ -170,14 +195,24 @@ mod tests {
         let pacing = Pacing::default();
         let start = Timestamp::from_second(100).expect("in range");
         let later = |milliseconds| start + SignedDuration::from_millis(milliseconds);
-        let create =
-            |name: &str| Command::Create(json!({"kind": "Role", "metadata": {"namespace": "n", "name": name}}));
+        let create = |name: &str| {
+            Command::Create(NewObject {
+                kind: Kind::Role,
+                metadata: Metadata {
+                    namespace: "n".to_owned(),
+                    name: name.to_owned(),
+                    ..Metadata::default()
+                },
+                owner: None,
+                body: Body::default(),
+            })
+        };
         let plan = || vec![vec![create("a"), create("b")], vec![create("c")]];
         for time in [0, 10, 20] {
-            assert_eq!(pacing.release(vec![vec![create("a")]], later(time), false).1, None);
+            assert_eq!(released(&pacing, vec![vec![create("a")]], later(time), false).1, None);
         }
-        let (kept, wake) = pacing.release(plan(), later(30), false);
+        let (kept, wake) = released(&pacing, plan(), later(30), false);
         assert_eq!((kept, wake), (vec![vec![create("b")]], Some(later(1000))));
-        assert_eq!(pacing.release(plan(), later(1000), false), (plan(), None));
+        assert_eq!(released(&pacing, plan(), later(1000), false), (plan(), None));
     }
 }

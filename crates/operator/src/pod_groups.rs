@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use coppice_core::command::Kind as CommandKind;
 use coppice_runtime::cache::{Cache, Kind, Moment};
-use kube::core::ApiResource;
 use serde_json::Value;
 
 use crate::keys::SetKey;
-use crate::world::{Document, ReplicaIndex, replica_of_document};
+use crate::world::{Document, ReplicaIndex, replica_of_document, resource};
 
 /// The cached PodGroups.
 #[derive(Clone)]
@@ -63,18 +62,5 @@ impl PodGroups {
             }
         }
         found
-    }
-}
-
-/// How the API server serves a PodGroup.
-pub(crate) fn resource(kind: CommandKind) -> ApiResource {
-    let api_version = kind.api_version();
-    let (group, version) = api_version.split_once('/').unwrap_or_default();
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: api_version.to_owned(),
-        kind: kind.as_str().to_owned(),
-        plural: "podgroups".to_owned(),
     }
 }

@@ -9,13 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use coppice_core::command::Command;
-use coppice_core::report::{self, Failure, Subject};
+use coppice_core::failure::{Failure, Subject};
+use coppice_core::object::NewObject;
+use coppice_core::report;
 use coppice_runtime::backoff::Backoff;
 use coppice_runtime::clock::later;
 use jiff::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use serde_json::Value;
 
+use crate::holding::Hold;
 use crate::keys::{Key, SetKey};
 
 /// The waits after refusals.
@@ -28,7 +31,7 @@ const WAITS: Backoff = Backoff {
 struct Entry {
     failure: Failure,
     /// What was tried, so that a changed plan is told from another attempt.
-    content: Value,
+    content: Content,
     attempts: u32,
     retry_at: Timestamp,
 }
@@ -41,14 +44,24 @@ pub(crate) struct Trouble {
 
 /// What of a command decides whether it is the same as the one that was refused. Versions do not: they move on with
 /// every write of others.
-fn content(command: &Command) -> Value {
+#[derive(Debug, PartialEq)]
+enum Content {
+    /// A new object.
+    Object(Box<NewObject>),
+    /// A patch of the object with this uid; none for another write of it.
+    Write(String, Option<Value>),
+    /// No write at all.
+    Nothing,
+}
+
+fn content(command: &Command) -> Content {
     match command {
-        Command::Create(object) => object.clone(),
+        Command::Create(object) => Content::Object(Box::new(object.clone())),
         Command::Merge { target, patch } | Command::Status { target, patch, .. } => {
-            serde_json::json!([target.uid, patch])
+            Content::Write(target.uid.clone(), Some(patch.clone()))
         }
-        Command::RemoveGate { target, .. } | Command::Delete { target } => target.uid.clone().into(),
-        Command::Event { .. } => Value::Null,
+        Command::RemoveGate { target, .. } | Command::Delete { target } => Content::Write(target.uid.clone(), None),
+        Command::Event { .. } => Content::Nothing,
     }
 }
 
@@ -60,51 +73,22 @@ impl Trouble {
         of_key.map(|entry| entry.failure.clone()).collect()
     }
 
-    /// Takes out the commands that wait for their next attempt, and forgets what is no longer planned. Returns the
-    /// rest, and when the first of those that wait is due.
-    pub(crate) fn admit(
-        &self,
-        key: &Key,
-        mut stages: Vec<Vec<Command>>,
-        now: Timestamp,
-    ) -> (Vec<Vec<Command>>, Option<Timestamp>) {
+    /// Looks at one plan for a key, and forgets what is no longer planned.
+    pub(crate) fn round(&self, key: &Key, stages: &[Vec<Command>], now: Timestamp) -> Round<'_> {
         let mut entries = self.entries.lock();
-        let Some(of_key) = entries.get_mut(key) else {
-            return (stages, None);
-        };
-        let planned: BTreeSet<Subject> = stages.iter().flatten().filter_map(Subject::of).collect();
-        of_key.retain(|subject, _| planned.contains(subject));
-        let mut wake: Option<Timestamp> = None;
-        let mut waiting: Vec<Command> = Vec::new();
-        let last = stages.len().saturating_sub(1);
-        let mut cut = None;
-        for (number, stage) in stages.iter_mut().enumerate() {
-            if cut.is_some() {
-                stage.clear();
-                continue;
+        if let Some(of_key) = entries.get_mut(key) {
+            let planned: BTreeSet<Subject> = stages.iter().flatten().filter_map(Subject::of).collect();
+            of_key.retain(|subject, _| planned.contains(subject));
+            if of_key.is_empty() {
+                entries.remove(key);
             }
-            stage.retain(|command| {
-                if waiting.iter().any(|refused| report::depends_on(command, refused)) {
-                    return false;
-                }
-                let entry = Subject::of(command).and_then(|subject| of_key.get(&subject));
-                let Some(entry) = entry.filter(|entry| entry.retry_at > now && entry.content == content(command))
-                else {
-                    return true;
-                };
-                wake = Some(wake.map_or(entry.retry_at, |earlier| earlier.min(entry.retry_at)));
-                waiting.push(command.clone());
-                false
-            });
-            // A status before the last stage is a mark: what it announces must not happen without it.
-            let marks = waiting.iter().any(|command| matches!(command, Command::Status { .. }));
-            cut = (marks && number < last).then_some(number);
         }
-        stages.retain(|stage| !stage.is_empty());
-        if of_key.is_empty() {
-            entries.remove(key);
+        let of_key = MutexGuard::try_map(entries, |entries| entries.get_mut(key)).ok();
+        Round {
+            now,
+            of_key,
+            held: Vec::new(),
         }
-        (stages, wake)
     }
 
     /// A command was refused.
@@ -145,14 +129,63 @@ impl Trouble {
     }
 }
 
+/// One look at a plan.
+pub(crate) struct Round<'a> {
+    now: Timestamp,
+    of_key: Option<MappedMutexGuard<'a, BTreeMap<Subject, Entry>>>,
+    held: Vec<Command>,
+}
+
+impl Round<'_> {
+    /// Whether a command waits for its next attempt, or depends on one that does.
+    pub(crate) fn hold(&mut self, command: &Command) -> Option<Hold> {
+        let of_key = self.of_key.as_ref()?;
+        if self.held.iter().any(|refused| report::depends_on(command, refused)) {
+            return Some(Hold {
+                until: None,
+                with_later_stages: false,
+            });
+        }
+        let entry = of_key.get(&Subject::of(command)?)?;
+        if entry.retry_at <= self.now || entry.content != content(command) {
+            return None;
+        }
+        let until = Some(entry.retry_at);
+        self.held.push(command.clone());
+        Some(Hold {
+            until,
+            // A status before the last stage is a mark: what it announces must not happen without it.
+            with_later_stages: matches!(command, Command::Status { .. }),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::holding::release;
+    use crate::pacing::Pacing;
     use coppice_core::command::{Kind, Target};
+    use coppice_core::object::{Body, Metadata};
     use serde_json::json;
 
+    fn object(kind: Kind, name: &str) -> NewObject {
+        NewObject {
+            kind,
+            metadata: Metadata {
+                name: name.to_owned(),
+                ..Metadata::default()
+            },
+            owner: None,
+            body: Body::default(),
+        }
+    }
+
     fn create(image: &str) -> Command {
-        Command::Create(json!({"kind": "Pod", "metadata": {"name": "a"}, "image": image}))
+        Command::Create(NewObject {
+            body: Body::from_fields([("image", json!(image))]),
+            ..object(Kind::Pod, "a")
+        })
     }
 
     fn failure(cause: &str, since: Timestamp) -> Failure {
@@ -170,46 +203,63 @@ mod tests {
         }
     }
 
+    /// What is carried out now, and when the rest is due.
+    fn admitted(
+        trouble: &Trouble,
+        key: &Key,
+        stages: Vec<Vec<Command>>,
+        now: Timestamp,
+    ) -> (Vec<Vec<Command>>, Option<Timestamp>) {
+        let released = release(trouble, &Pacing::default(), key, stages, now, false);
+        (released.stages, released.wake)
+    }
+
     #[test]
     fn a_refused_write_waits_longer_each_time_unless_it_changes_and_is_forgotten_when_it_is_not_wanted() {
         let trouble = Trouble::default();
         let key = Key::Replica(SetKey::new("n", "s"), 0);
         let at = |milliseconds: i64| Timestamp::from_millisecond(1_000_000 + milliseconds).expect("in range");
-        let other = || Command::Create(json!({"kind": "Pod", "metadata": {"name": "b"}}));
+        let other = || Command::Create(object(Kind::Pod, "b"));
 
         trouble.refused(&key, &create("x"), failure("quota", at(0)), at(0));
-        let (stages, wake) = trouble.admit(&key, vec![vec![create("x"), other()]], at(100));
+        let (stages, wake) = admitted(&trouble, &key, vec![vec![create("x"), other()]], at(100));
         assert_eq!((stages, wake), (vec![vec![other()]], Some(at(500))), "others go on");
         assert_eq!(
-            trouble.admit(&key, vec![vec![create("x")]], at(500)).0.len(),
+            admitted(&trouble, &key, vec![vec![create("x")]], at(500)).0.len(),
             1,
             "its turn"
         );
         trouble.refused(&key, &create("x"), failure("quota", at(500)), at(500));
         assert_eq!(trouble.known(&key)[0].since, at(0), "the same trouble as before");
-        assert_eq!(trouble.admit(&key, vec![vec![create("x")]], at(600)).1, Some(at(1500)));
         assert_eq!(
-            trouble.admit(&key, vec![vec![create("y")]], at(600)).0.len(),
+            admitted(&trouble, &key, vec![vec![create("x")]], at(600)).1,
+            Some(at(1500))
+        );
+        assert_eq!(
+            admitted(&trouble, &key, vec![vec![create("y")]], at(600)).0.len(),
             1,
             "changed"
         );
         trouble.done(&key, &create("y"));
         assert_eq!(trouble.known(&key), []);
 
-        let gang = || Command::Create(json!({"kind": "PodGang", "metadata": {"name": "g"}}));
+        let gang = || Command::Create(object(Kind::PodGang, "g"));
         let pod = |gang: &str| {
-            Command::Create(json!({"kind": "Pod", "metadata": {"name": "p", "labels": {"grove.io/podgang": gang}}}))
+            let mut pod = object(Kind::Pod, "p");
+            let label = ("grove.io/podgang".to_owned(), gang.to_owned());
+            pod.metadata.labels.extend([label]);
+            Command::Create(pod)
         };
         let refused = Failure {
             subject: Subject::of(&gang()).expect("a subject"),
             ..failure("quota", at(600))
         };
         trouble.refused(&key, &gang(), refused, at(600));
-        let (stages, _) = trouble.admit(&key, vec![vec![gang()], vec![pod("g"), pod("h")]], at(700));
+        let (stages, _) = admitted(&trouble, &key, vec![vec![gang()], vec![pod("g"), pod("h")]], at(700));
         assert_eq!(stages, vec![vec![pod("h")]], "a pod waits for its gang");
 
         trouble.refused(&key, &create("x"), failure("quota", at(700)), at(700));
-        trouble.admit(&key, vec![vec![other()]], at(800));
+        admitted(&trouble, &key, vec![vec![other()]], at(800));
         assert_eq!(trouble.known(&key), [], "no longer wanted");
     }
 }

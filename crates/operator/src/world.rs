@@ -15,17 +15,14 @@ use coppice_runtime::cache::{
 };
 use coppice_runtime::supervise::Group;
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::core::ApiResource;
 use kube::{Client, Resource, ResourceExt};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::keys::{SetKey, replica_of, replica_of_unlabelled, set_of};
-use crate::pod_groups::{self, PodGroups};
+use crate::pod_groups::PodGroups;
 use crate::pods;
 
 pub(crate) type ReplicaIndex<V> = Index<V, (SetKey, u32)>;
@@ -112,43 +109,33 @@ impl Served {
             versions.any(|version| version.group_version == group_version)
         };
         // Older versions of a scheduler serve the group without the kind.
-        let has = async |resource: ApiResource| -> Result<bool, kube::Error> {
-            if !serves(&resource.api_version) {
+        let has = async |kind: CommandKind| -> Result<bool, kube::Error> {
+            if !serves(kind.api_version()) {
                 return Ok(false);
             }
-            let list = client.list_api_group_resources(&resource.api_version).await?;
-            Ok(list.resources.iter().any(|served| served.name == resource.plural))
+            let list = client.list_api_group_resources(kind.api_version()).await?;
+            Ok(list.resources.iter().any(|served| served.name == kind.plural()))
         };
-        let kai_topologies = has(kai_topologies()).await?;
-        let pod_groups = async |kind| has(pod_groups::resource(kind)).await;
         Ok(Self {
-            kai_pod_groups: pod_groups(CommandKind::KaiPodGroup).await?,
-            volcano_pod_groups: pod_groups(CommandKind::VolcanoPodGroup).await?,
-            native_pod_groups: pod_groups(CommandKind::NativePodGroup).await?,
-            resource_claims: serves("resource.k8s.io/v1"),
-            compute_domains: serves("resource.nvidia.com/v1beta1"),
-            kai_topologies,
+            kai_pod_groups: has(CommandKind::KaiPodGroup).await?,
+            volcano_pod_groups: has(CommandKind::VolcanoPodGroup).await?,
+            native_pod_groups: has(CommandKind::NativePodGroup).await?,
+            resource_claims: serves(CommandKind::ResourceClaim.api_version()),
+            compute_domains: serves(CommandKind::ComputeDomain.api_version()),
+            kai_topologies: has(CommandKind::KaiTopology).await?,
         })
     }
 }
 
-fn compute_domains() -> ApiResource {
+/// How the API server serves a kind.
+pub(crate) fn resource(kind: CommandKind) -> ApiResource {
+    let (group, version) = kind.group_and_version();
     ApiResource {
-        group: "resource.nvidia.com".to_owned(),
-        version: "v1beta1".to_owned(),
-        api_version: "resource.nvidia.com/v1beta1".to_owned(),
-        kind: "ComputeDomain".to_owned(),
-        plural: "computedomains".to_owned(),
-    }
-}
-
-fn kai_topologies() -> ApiResource {
-    ApiResource {
-        group: "kai.scheduler".to_owned(),
-        version: "v1alpha1".to_owned(),
-        api_version: "kai.scheduler/v1alpha1".to_owned(),
-        kind: "Topology".to_owned(),
-        plural: "topologies".to_owned(),
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: kind.api_version().to_owned(),
+        kind: kind.as_str().to_owned(),
+        plural: kind.plural().to_owned(),
     }
 }
 
@@ -157,10 +144,6 @@ fn nothing<P: Projection>(kind: &Kind<P>) {
     kind.begin_list();
     // The first list of a kind cannot be older than another one.
     let _ = kind.finish_list(Version(0), true);
-}
-
-fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
-    ApiResource::erase::<K>(&())
 }
 
 fn replica_of_object<K: Resource>(object: &K) -> Option<(SetKey, u32)> {
@@ -217,27 +200,30 @@ fn replica_of_pod(pod: &PodView) -> Option<(SetKey, u32)> {
 impl World {
     /// An empty world.
     pub fn new(cache: Cache) -> Self {
-        let cliques = cache.kind(resource::<PodClique>(), Typed::<PodClique>::default());
+        let cliques = cache.kind(resource(CommandKind::PodClique), Typed::<PodClique>::default());
         let groups = cache.kind(
-            resource::<PodCliqueScalingGroup>(),
+            resource(CommandKind::PodCliqueScalingGroup),
             Typed::<PodCliqueScalingGroup>::default(),
         );
-        let gangs = cache.kind(resource::<PodGang>(), Typed::<PodGang>::default());
-        let gang_maps = cache.kind(resource::<PodGangMap>(), Typed::<PodGangMap>::default());
-        let revisions = cache.kind(resource::<ControllerRevision>(), Typed::<ControllerRevision>::default());
+        let gangs = cache.kind(resource(CommandKind::PodGang), Typed::<PodGang>::default());
+        let gang_maps = cache.kind(resource(CommandKind::PodGangMap), Typed::<PodGangMap>::default());
+        let revisions = cache.kind(
+            resource(CommandKind::ControllerRevision),
+            Typed::<ControllerRevision>::default(),
+        );
         let pods = cache.kind(
-            resource::<Pod>(),
+            resource(CommandKind::Pod),
             PodProjection {
                 annotations: &STAMP_ANNOTATIONS,
                 ..PodProjection::default()
             },
         );
-        let services = cache.kind(resource::<Service>(), Document);
-        let autoscalers = cache.kind(resource::<HorizontalPodAutoscaler>(), Document);
-        let roles = cache.kind(resource::<Role>(), Document);
-        let role_bindings = cache.kind(resource::<RoleBinding>(), Document);
-        let claims = cache.kind(resource::<ResourceClaim>(), Document);
-        let domains = cache.kind(compute_domains(), Document);
+        let services = cache.kind(resource(CommandKind::Service), Document);
+        let autoscalers = cache.kind(resource(CommandKind::HorizontalPodAutoscaler), Document);
+        let roles = cache.kind(resource(CommandKind::Role), Document);
+        let role_bindings = cache.kind(resource(CommandKind::RoleBinding), Document);
+        let claims = cache.kind(resource(CommandKind::ResourceClaim), Document);
+        let domains = cache.kind(resource(CommandKind::ComputeDomain), Document);
         Self {
             cliques_by_replica: cliques.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
             groups_by_replica: groups.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
@@ -260,16 +246,16 @@ impl World {
                     set_of_document(object).into_iter().for_each(emit);
                 }
             }),
-            claim_templates: cache.kind(resource::<ResourceClaimTemplate>(), Document),
-            kai_topologies: cache.kind(kai_topologies(), Document),
+            claim_templates: cache.kind(ApiResource::erase::<ResourceClaimTemplate>(&()), Document),
+            kai_topologies: cache.kind(resource(CommandKind::KaiTopology), Document),
             pod_groups: PodGroups::new(&cache),
             claims,
             roles_by_set: roles.index(|object, emit| set_of_document(object).into_iter().for_each(emit)),
             role_bindings_by_set: role_bindings
                 .index(|object, emit| set_of_document(object).into_iter().for_each(emit)),
-            sets: cache.kind(resource::<PodCliqueSet>(), Typed::<PodCliqueSet>::default()),
+            sets: cache.kind(resource(CommandKind::PodCliqueSet), Typed::<PodCliqueSet>::default()),
             topologies: cache.kind(
-                resource::<ClusterTopologyBinding>(),
+                resource(CommandKind::ClusterTopologyBinding),
                 Typed::<ClusterTopologyBinding>::default(),
             ),
             cliques,
@@ -406,16 +392,15 @@ impl World {
         )
     }
 
-    /// The revisions, role and role binding of a set.
-    pub fn of_set(&self, moment: &Moment<'_>, key: &SetKey) -> (Vec<ControllerRevision>, Option<Value>, Option<Value>) {
-        let revisions = self
-            .revisions_by_set
-            .get(moment, key)
-            .iter()
-            .map(|revision| revision.as_ref().clone())
-            .collect();
-        let first = |index: &Index<Value, SetKey>| index.get(moment, key).first().map(|object| object.as_ref().clone());
-        (revisions, first(&self.roles_by_set), first(&self.role_bindings_by_set))
+    /// The revisions of a set.
+    pub fn revisions(&self, moment: &Moment<'_>, key: &SetKey) -> Vec<Arc<ControllerRevision>> {
+        self.revisions_by_set.get(moment, key)
+    }
+
+    /// The role and the role binding of a set.
+    pub fn permissions(&self, moment: &Moment<'_>, key: &SetKey) -> (Option<Arc<Value>>, Option<Arc<Value>>) {
+        let first = |index: &Index<Value, SetKey>| index.get(moment, key).into_iter().next();
+        (first(&self.roles_by_set), first(&self.role_bindings_by_set))
     }
 
     /// The claims that all replicas of a set share, by name.
@@ -432,18 +417,15 @@ impl World {
         all.into_iter().filter_map(named).collect()
     }
 
-    /// Existing ResourceClaimTemplates of those a set refers to: where they are, whom they are shared with, what they ask for.
+    /// Existing ResourceClaimTemplates of those a set refers to, by namespace and name.
     pub fn claim_templates(
         &self,
         moment: &Moment<'_>,
         wanted: BTreeSet<(String, String)>,
-    ) -> BTreeMap<(String, String), Value> {
+    ) -> BTreeMap<(String, String), Arc<Value>> {
         let find = |key: &(String, String)| {
             let object = ObjectKey::new(key.0.as_str(), key.1.as_str());
-            let template = self.claim_templates.get(moment, &object)?;
-            let annotations = &template["metadata"]["annotations"];
-            let metadata = json!({"namespace": key.0, "annotations": annotations});
-            Some(json!({"metadata": metadata, "spec": template["spec"]}))
+            self.claim_templates.get(moment, &object)
         };
         wanted
             .into_iter()

@@ -11,7 +11,6 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::reasons::ReasonCode;
-use crate::shape::selector_parts;
 
 /// Labels of a node or a pod.
 pub type Labels = BTreeMap<String, String>;
@@ -298,6 +297,11 @@ fn unschedulable_taint() -> Taint {
         value: String::new(),
         effect: Effect::NoSchedule,
     }
+}
+
+/// How many expressions and values there are.
+pub(crate) fn selector_parts(selector: &[Expression]) -> usize {
+    selector.iter().map(|expression| 1 + expression.values.len()).sum()
 }
 
 #[cfg(test)]

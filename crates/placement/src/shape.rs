@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::predicates::{Expression, Labels, NodeDemands};
+use crate::predicates::{Expression, Labels, NodeDemands, selector_parts};
 use crate::resources::{Amounts, Column, Columns, Unoffered};
 
 /// The label by which hosts are told apart.
@@ -250,11 +250,6 @@ fn resolve(demands: &PodDemands, columns: &Columns) -> (Vec<(Column, i64)>, Unof
     requests.push((Column::PODS, 1));
     requests.sort_unstable();
     (requests, unoffered)
-}
-
-/// How many expressions and values there are.
-pub(crate) fn selector_parts(selector: &[Expression]) -> usize {
-    selector.iter().map(|expression| 1 + expression.values.len()).sum()
 }
 
 #[cfg(test)]

@@ -13,17 +13,8 @@ use std::sync::Arc;
 use crate::predicates::Node;
 use crate::resources::{Column, Columns, Sum, is_always, narrowed};
 use crate::shape::{PodDemands, Shape, ShapeId, Shapes};
+pub use crate::topology::NodeId;
 use crate::topology::{DomainId, View};
-
-/// A node, as an index that stays the same for as long as the node exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u32);
-
-impl NodeId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Why a change of the state was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,15 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use crate::state::NodeId;
+/// A node, as an index that stays the same for as long as the node exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A domain of one view; the root is [`DomainId::ROOT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

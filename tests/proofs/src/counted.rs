@@ -102,6 +102,7 @@ impl Requests {
             ("pods", 2 * replicas),
             ("podcliques", 3 * replicas),
             ("podgangs", (1 + statuses_of_a_gang) * replicas),
+            ("podgangmaps", replicas),
             ("services", replicas),
         ];
         for (resource, most) in budget {

@@ -3,7 +3,8 @@
 //! pods, gates that were taken off.
 //!
 //! One replica: `front` on its own (2 pods), the group `pair` of `lead` (1) and `work` (2) in two copies, the second of them
-//! a scaled gang; `work` starts after `lead`.
+//! with a gang of its own; `work` starts after `lead`. A [`Scene`] says which version left it, at which sizes, and how far
+//! it had come.
 
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
@@ -19,13 +20,70 @@ pub enum Left {
     MidUpdate,
 }
 
+/// How the gangs are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gangs {
+    /// As alpha.11 and older do, and version 0.1 of ours: by names, without a map.
+    ByName,
+    /// As alpha.12 and alpha.13 do: a PodGangMap, and epochs in names and labels.
+    ByEpoch,
+    /// On the way from the one to the other: the map exists and is empty, the set says that the migration is under way.
+    HalfMigrated,
+}
+
+/// What another operator left.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    /// How far it had come with an update.
+    pub left: Left,
+    /// How the gangs are recorded.
+    pub gangs: Gangs,
+    /// Pods of `front`.
+    pub front: usize,
+    /// Copies of `pair`; the template says two.
+    pub copies: usize,
+}
+
+impl Scene {
+    /// The sizes of the template.
+    pub fn new(left: Left, gangs: Gangs) -> Self {
+        Self {
+            left,
+            gangs,
+            front: 2,
+            copies: 2,
+        }
+    }
+
+    /// The gang of a copy; the first one is placed with everything else.
+    fn gang_of(self, copy: usize) -> String {
+        match (self.gangs, copy) {
+            (Gangs::ByEpoch, 0) => format!("web-0-{ANCHOR}"),
+            (Gangs::ByEpoch, _) => format!("web-0-{}-pair-{copy}", if copy < 2 { TAIL } else { SCALE_OUT }),
+            (_, 0) => "web-0".to_owned(),
+            (_, _) => format!("web-0-pair-{}", copy - 1),
+        }
+    }
+
+    fn pods_of(self, clique: &str) -> usize {
+        match clique {
+            "front" => self.front,
+            "lead" => 1,
+            _ => 2,
+        }
+    }
+}
+
 const SET: &str = "web";
+const ANCHOR: u64 = 1_788_533_963_425_275_528;
+const TAIL: u64 = ANCHOR + 1;
+const SCALE_OUT: u64 = ANCHOR + 2;
 const OLD: &str = "5d8b6f7c9d";
 const NEW: &str = "8f6c5b4d7z";
 
 struct Builder<'a> {
     client: &'a Client,
-    left: Left,
+    scene: Scene,
     set_uid: String,
 }
 
@@ -68,10 +126,11 @@ pub fn set(left: Left) -> Value {
 }
 
 /// Creates everything. Pods are on `node` already.
-pub async fn leave(client: &Client, left: Left, node: &str) {
+pub async fn leave(client: &Client, scene: Scene, node: &str) {
+    let left = scene.left;
     let mut builder = Builder {
         client,
-        left,
+        scene,
         set_uid: String::new(),
     };
     let created = builder.create(set(left)).await;
@@ -79,19 +138,33 @@ pub async fn leave(client: &Client, left: Left, node: &str) {
     builder.access().await;
     let owner = builder.create(builder.scaling_group()).await;
     builder
-        .status("grove.io", "PodCliqueScalingGroup", "web-0-pair", group_status(left))
+        .status("grove.io", "PodCliqueScalingGroup", "web-0-pair", group_status(scene))
         .await;
-    let mut gangs = vec![("web-0", Vec::new()), ("web-0-pair-0", Vec::new())];
-    gangs[0].1.push(builder.clique("front", None, node).await);
-    for (copy, (_, groups)) in gangs.iter_mut().enumerate() {
+    let mut gangs: Vec<Vec<Value>> = vec![Vec::new(); scene.copies.max(1)];
+    gangs[0].push(builder.clique("front", None, node).await);
+    for (copy, groups) in gangs.iter_mut().enumerate().take(scene.copies) {
         for name in ["lead", "work"] {
             groups.push(builder.clique(name, Some((copy, &uid(&owner))), node).await);
         }
     }
-    for (name, groups) in gangs {
-        builder.gang(name, &groups).await;
+    if scene.gangs != Gangs::ByName {
+        builder.create(builder.map()).await;
     }
-    builder.status("grove.io", "PodCliqueSet", SET, set_status(left)).await;
+    for (copy, groups) in gangs.iter().enumerate() {
+        let pods = groups.iter().any(|group| group["podReferences"] != json!([]));
+        if pods {
+            builder.gang(copy, groups).await;
+        }
+    }
+    let mut status = set_status(left);
+    if scene.gangs == Gangs::HalfMigrated {
+        status["conditions"] = json!([condition(
+            "PodGangMigrationInProgress",
+            "True",
+            "LegacyPodGangsPendingMigration"
+        )]);
+    }
+    builder.status("grove.io", "PodCliqueSet", SET, status).await;
 }
 
 fn uid(object: &Value) -> String {
@@ -117,9 +190,10 @@ fn set_status(left: Left) -> Value {
     status
 }
 
-fn group_status(left: Left) -> Value {
-    json!({"observedGeneration": 1, "replicas": 2, "scheduledReplicas": 2, "availableReplicas": 2,
-        "updatedReplicas": if left == Left::AtRest { 2 } else { 1 },
+fn group_status(scene: Scene) -> Value {
+    let copies = scene.copies;
+    json!({"observedGeneration": 1, "replicas": copies, "scheduledReplicas": copies, "availableReplicas": copies,
+        "updatedReplicas": if scene.left == Left::AtRest { copies } else { 1 },
         "currentPodCliqueSetGenerationHash": generation(Left::AtRest),
         "selector": "app.kubernetes.io/managed-by=grove-operator,app.kubernetes.io/part-of=web,grove.io/podcliquescalinggroup=web-0-pair",
         "conditions": [condition("MinAvailableBreached", "False", "SufficientAvailablePodCliqueScalingGroupReplicas")]})
@@ -228,7 +302,7 @@ impl Builder<'_> {
         json!({"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueScalingGroup",
             "metadata": {"name": "web-0-pair", "namespace": "default", "labels": labels, "ownerReferences": self.of_set(),
                 "finalizers": ["grove.io/podcliquescalinggroup.grove.io"]},
-            "spec": {"replicas": 2, "minAvailable": 1, "cliqueNames": ["lead", "work"]}})
+            "spec": {"replicas": self.scene.copies, "minAvailable": 1, "cliqueNames": ["lead", "work"]}})
     }
 
     /// A clique with its pods. Returns its entry in the gang.
@@ -238,10 +312,10 @@ impl Builder<'_> {
             None => format!("web-0-{clique}"),
             Some(_) => format!("web-0-pair-{copy}-{clique}"),
         };
-        let replicas: usize = if clique == "lead" { 1 } else { 2 };
+        let replicas = self.scene.pods_of(clique);
         // Cliques on their own get a new template at once; those of a group when their copy is recreated.
-        let new = (0..replicas).any(|pod| is_new(self.left, clique, copy, pod));
-        let gang = if copy == 0 { "web-0" } else { "web-0-pair-0" };
+        let new = (0..replicas).any(|pod| is_new(self.scene.left, clique, copy, pod));
+        let gang = self.scene.gang_of(copy);
         let component = if member.is_some() {
             "pcsg-podclique"
         } else {
@@ -251,16 +325,18 @@ impl Builder<'_> {
             labels(&name, component),
             &[
                 ("grove.io/podcliqueset-replica-index", "0"),
-                ("grove.io/podgang", gang),
                 ("grove.io/pod-template-hash", &hash(clique, new)),
             ],
         );
+        if member.is_some() || self.scene.gangs != Gangs::ByEpoch {
+            of_clique["grove.io/podgang"] = gang.as_str().into();
+        }
         let mut pod_spec = json!({"containers": [{"name": "main", "image": image(clique, new)}]});
         let mut owner = self.of_set();
         if let Some((copy, group)) = member {
             of_clique["grove.io/podcliquescalinggroup"] = "web-0-pair".into();
             of_clique["grove.io/podcliquescalinggroup-replica-index"] = copy.to_string().into();
-            if copy > 0 {
+            if copy > 0 && self.scene.gangs != Gangs::ByEpoch {
                 of_clique["grove.io/base-podgang"] = "web-0".into();
             }
             let label = |name: &str, key: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": format!("metadata.labels['{key}']")}}});
@@ -286,11 +362,11 @@ impl Builder<'_> {
             "currentPodTemplateHash": hash(clique, new), "currentPodCliqueSetGenerationHash": generation(Left::AtRest),
             "conditions": [condition("PodCliqueScheduled", "True", "SufficientScheduledPods"),
                            condition("MinAvailableBreached", "False", "SufficientReadyPods")]});
-        if self.left == Left::MidUpdate && clique == "front" {
+        if self.scene.left == Left::MidUpdate && clique == "front" {
             status["updatedReplicas"] = 1.into();
             status["currentPodTemplateHash"] = hash(clique, false).into();
             status["updateProgress"] = json!({"updateStartedAt": "2026-01-01T00:00:00Z",
-                "podCliqueSetGenerationHash": generation(self.left), "podTemplateHash": hash(clique, true)});
+                "podCliqueSetGenerationHash": generation(self.scene.left), "podTemplateHash": hash(clique, true)});
         }
         self.status("grove.io", "PodClique", &name, status).await;
         let mut references = Vec::new();
@@ -304,12 +380,14 @@ impl Builder<'_> {
 
     async fn pod(&self, of: &Value, clique: &str, copy: usize, index: usize, node: &str) -> String {
         let owner = of["metadata"]["name"].as_str().expect("a name");
-        let new = is_new(self.left, clique, copy, index);
+        let new = is_new(self.scene.left, clique, copy, index);
         let number = index.to_string();
+        let gang = self.scene.gang_of(copy);
         let labels = with(
             of["metadata"]["labels"].clone(),
             &[
                 ("grove.io/podclique", owner),
+                ("grove.io/podgang", &gang),
                 ("grove.io/podclique-pod-index", &number),
                 ("grove.io/pod-template-hash", &hash(clique, new)),
             ],
@@ -350,11 +428,60 @@ impl Builder<'_> {
             .to_owned()
     }
 
-    async fn gang(&self, name: &str, groups: &[Value]) {
+    /// The map as alpha.12 and alpha.13 write it.
+    fn map(&self) -> Value {
+        let entry = |epoch: u64, role: &str, copies: Vec<usize>| {
+            let mut entry = json!({"epoch": epoch.to_string(), "role": role,
+                "podCliqueSetGenerationHash": generation(self.scene.left)});
+            if !copies.is_empty() {
+                entry["pcsgReplicaIndices"] = json!({"pair": copies});
+            }
+            entry
+        };
+        let copies = self.scene.copies;
+        let mut anchor = entry(ANCHOR, "Anchor", (0..copies.min(1)).collect());
+        anchor["anchorIndex"] = 0.into();
+        anchor["podCliques"] = json!({"front": self.scene.front});
+        let mut entries = vec![anchor];
+        for (epoch, role, range) in [(TAIL, "Tail", 1..copies.min(2)), (SCALE_OUT, "ScaleOut", 2..copies)] {
+            let mut further = entry(epoch, role, range.collect());
+            further["dependsOn"] = json!([ANCHOR.to_string()]);
+            entries.push(further);
+        }
+        if self.scene.gangs == Gangs::HalfMigrated {
+            entries.clear();
+        }
         let labels = with(
+            labels("web-0", "pcs-podgangmap"),
+            &[("grove.io/podcliqueset-replica-index", "0")],
+        );
+        json!({"apiVersion": "grove.io/v1alpha1", "kind": "PodGangMap",
+            "metadata": {"name": "web-0", "namespace": "default", "labels": labels, "ownerReferences": self.of_set()},
+            "spec": {"podCliqueSetReplicaIndex": 0, "entries": entries}})
+    }
+
+    async fn gang(&self, copy: usize, groups: &[Value]) {
+        let name = &self.scene.gang_of(copy);
+        let mut labels = with(
             labels(name, "podgang"),
             &[("grove.io/scheduler-name", "default-scheduler")],
         );
+        if self.scene.gangs == Gangs::ByEpoch {
+            let (epoch, role) = match copy {
+                0 => (ANCHOR, "Anchor"),
+                1 => (TAIL, "Tail"),
+                _ => (SCALE_OUT, "ScaleOut"),
+            };
+            labels = with(
+                labels,
+                &[
+                    ("grove.io/epoch", &epoch.to_string()),
+                    ("grove.io/podgang-role", role),
+                    ("grove.io/podcliqueset-replica-index", "0"),
+                    ("grove.io/podcliqueset-generation-hash", generation(self.scene.left)),
+                ],
+            );
+        }
         self.create(json!({"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang",
             "metadata": {"name": name, "namespace": "default", "labels": labels, "ownerReferences": self.of_set()},
             "spec": {"podgroups": groups}}))

@@ -9,10 +9,11 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value, json};
 
 /// The kinds that an operator leaves behind.
-const KINDS: [(&str, &str, &str); 12] = [
+const KINDS: [(&str, &str, &str); 13] = [
     ("grove.io", "v1alpha1", "PodCliqueSet"),
     ("grove.io", "v1alpha1", "PodCliqueScalingGroup"),
     ("grove.io", "v1alpha1", "PodClique"),
+    ("grove.io", "v1alpha1", "PodGangMap"),
     ("scheduler.grove.io", "v1alpha1", "PodGang"),
     ("", "v1", "Pod"),
     ("", "v1", "Service"),
@@ -25,7 +26,7 @@ const KINDS: [(&str, &str, &str); 12] = [
 ];
 
 /// Fields that differ from run to run, wherever they stand.
-const FLEETING: [&str; 23] = [
+const FLEETING: [&str; 24] = [
     "uid",
     "resourceVersion",
     "creationTimestamp",
@@ -49,6 +50,7 @@ const FLEETING: [&str; 23] = [
     "observedGeneration",
     "generation",
     "clusterIP",
+    "grove.io/made-from-generations",
 ];
 
 /// All objects of sets in a namespace, by kind and name; a pod's name is its clique and index.

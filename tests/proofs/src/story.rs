@@ -77,10 +77,7 @@ impl Chapter {
                 patch(client, "PodCliqueSet", "web", json!({"spec": set["spec"]})).await;
             }
             Chapter::Delete => {
-                let sets: Api<DynamicObject> = api(client, "PodCliqueSet");
-                sets.delete("web", &DeleteParams::default())
-                    .await
-                    .expect("the set can be deleted");
+                delete(client, "PodCliqueSet", "web").await;
             }
         }
     }
@@ -107,6 +104,12 @@ pub async fn patch(client: &Client, kind: &str, name: &str, patch: Value) {
         .patch(name, &PatchParams::default(), &Patch::Merge(patch))
         .await
         .expect("the patch is accepted");
+}
+
+/// Deletes an object of the Grove API.
+pub async fn delete(client: &Client, kind: &str, name: &str) {
+    let deleted = api(client, kind).delete(name, &DeleteParams::default()).await;
+    deleted.expect("the object can be deleted");
 }
 
 /// How a story went.

@@ -145,6 +145,7 @@ fn every_pod_costs_one_write() {
         for (resource, objects) in [
             ("pods", pods),
             ("podcliques", pods / 2),
+            ("podgangmaps", pods / 2),
             ("podgangs", pods / 2),
             ("services", pods / 2),
         ] {

@@ -14,10 +14,8 @@
 //!
 //! # What `replicas: 0` means
 //!
-//! On the set: no copies. On a clique of the template, 0 or nothing means 1, as with the Go operator; `minAvailable`
-//! and the autoscaler's `minReplicas` then default to that 1 (the Go operator defaults them to 0 and refuses its own
-//! result). To run without pods, set the set's `replicas` to 0 or scale the PodClique. The `replicas` of cliques and
-//! scaling groups in a template are initial values: live sizes are changed through `scale`.
+//! On the set: no copies. On a clique or scaling group of the template: idle until it is scaled up; absent means one. The `replicas` of cliques and scaling groups in a template are initial values: live sizes are changed through
+//! `scale`, which admits any size and warns of one below the minimum (see [`scale`]).
 //!
 //! This module never reads a cluster, and never repairs what it does not understand: unknown fields pass.
 
@@ -27,6 +25,7 @@ mod cliques;
 mod cluster_topology_binding;
 mod context;
 mod defaulting;
+mod extent;
 mod field_error;
 mod field_path;
 mod immutability;
@@ -37,6 +36,8 @@ mod native_gangs;
 mod pod_template;
 mod ratchet;
 mod resource_sharing;
+mod rolling_update;
+pub mod scale;
 mod scaling_groups;
 mod scheduler_backend;
 mod sizes;
@@ -49,7 +50,7 @@ mod validation;
 
 pub use cluster_topology_binding::validate_cluster_topology_binding;
 pub use context::{Context, DEFAULT_SCHEDULER, QueueState, SchedulerBackend, SchedulerProfile, Schedulers};
-pub use defaulting::{DEFAULT_TERMINATION_DELAY, default_pod_clique_set};
+pub use defaulting::{DEFAULT_MAX_UNAVAILABLE, DEFAULT_TERMINATION_DELAY, default_pod_clique_set};
 pub use field_error::{ErrorKind, FieldError, Outcome};
 pub use field_path::FieldPath;
 pub use scheduler_backend::not_guaranteed;

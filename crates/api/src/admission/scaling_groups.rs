@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::names::limits::{check_member_clique, dns_1123_label};
+use crate::names::epochs::reads_like_a_gang;
+use crate::names::limits::{check_copy_gang, check_member_clique, dns_1123_label};
 use crate::types::PodCliqueScalingGroupConfig;
 
 use super::subject::{Subject, most_copies, most_pods};
@@ -22,6 +23,17 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Outcome) {
         } else if !names.insert(group.name.as_str()) {
             let detail = "each scaling group needs a name of its own";
             found.errors.push(FieldError::duplicate(at, &group.name, detail));
+        } else if reads_like_a_gang(&group.name) {
+            let detail = "must not contain an index and an epoch (a number from 100001) with more after them: gangs of another \
+                          PodCliqueSet could have the same names; rename the scaling group";
+            found.errors.push(FieldError::invalid(at, group.name.as_str(), detail));
+        } else {
+            let set = (&*subject.name(), subject.set.spec.replicas);
+            if let Some(overrun) = check_copy_gang(set, (&group.name, most_copies(group))) {
+                found
+                    .errors
+                    .push(FieldError::too_long(at, &group.name, overrun.to_string()));
+            }
         }
         members(subject, &path.field("cliqueNames"), group, &mut taken, found);
         sizes(&path, group, found);

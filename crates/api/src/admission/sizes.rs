@@ -1,9 +1,8 @@
 //! Sizes that are fine one by one and too much together. Bounds of single fields are in the schema.
 
-use crate::sizes::{
-    Extent, MOST_COPIES, MOST_PODS, MOST_PODS_IN_GANG, MOST_PODS_IN_SET, MOST_PREDECESSORS, MOST_REPLICAS,
-};
+use crate::sizes::{MOST_COPIES, MOST_PODS, MOST_PODS_IN_GANG, MOST_PODS_IN_SET, MOST_PREDECESSORS, MOST_REPLICAS};
 
+use super::extent::Extent;
 use super::subject::Subject;
 use super::{FieldError, FieldPath, Outcome};
 

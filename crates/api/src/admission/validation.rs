@@ -7,8 +7,8 @@ use super::ratchet::new_findings;
 use super::subject::Subject;
 use super::{
     Context, Outcome, autoscaling, cliques, default_pod_clique_set, immutability, metadata, mnnvl, name_collisions,
-    pod_template, resource_sharing, scaling_groups, scheduler_backend, sizes, spread, startup_order, topology,
-    topology_changes,
+    pod_template, resource_sharing, rolling_update, scaling_groups, scheduler_backend, sizes, spread, startup_order,
+    topology, topology_changes,
 };
 
 /// Validates a set that is created (`old` is none) or updated. `new` must have its defaults.
@@ -17,10 +17,15 @@ pub fn validate_pod_clique_set(new: &PodCliqueSet, old: Option<&PodCliqueSet>, c
         return Outcome::default();
     }
     let Some(old) = old else {
-        return rules_of_one_object(&Subject::new(new), context);
+        let subject = Subject::new(new);
+        let mut found = rules_of_one_object(&subject, context);
+        rolling_update::check_strategy(None, &subject, &mut found);
+        return found;
     };
-    let mut old = old.clone();
-    default_pod_clique_set(&mut old, None);
+    // What a stored object leaves out means what it meant when it was stored.
+    let stored = old;
+    let mut old = stored.clone();
+    default_pod_clique_set(&mut old, Some(stored));
     if old.spec == new.spec && judged_metadata(&old) == judged_metadata(new) {
         return Outcome::default();
     }
@@ -29,6 +34,7 @@ pub fn validate_pod_clique_set(new: &PodCliqueSet, old: Option<&PodCliqueSet>, c
     immutability::check(&old, &new, context, &mut found);
     mnnvl::check_change(&old, &new, &mut found);
     topology_changes::check(&old, &new, &mut found);
+    rolling_update::check_strategy(Some(&old), &new, &mut found);
     found
 }
 
@@ -42,6 +48,7 @@ fn rules_of_one_object(subject: &Subject<'_>, context: &Context) -> Outcome {
     cliques::check(subject, &mut found);
     sizes::check(subject, &mut found);
     autoscaling::check(subject, &mut found);
+    rolling_update::check(subject, &mut found);
     pod_template::check(subject, &mut found);
     scaling_groups::check(subject, &mut found);
     name_collisions::check(subject, &mut found);

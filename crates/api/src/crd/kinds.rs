@@ -6,14 +6,20 @@ use kube_core::{CustomResourceExt, Resource};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use super::{parts, structural};
+use super::structural;
 use crate::types::{
     ClusterTopologyBinding, ClusterTopologyBindingSpec, ClusterTopologyBindingStatus, PodClique, PodCliqueScalingGroup,
     PodCliqueScalingGroupSpec, PodCliqueScalingGroupStatus, PodCliqueSet, PodCliqueSetSpec, PodCliqueSetStatus,
     PodCliqueSpec, PodCliqueStatus, PodGang, PodGangMap, PodGangMapSpec, PodGangMapStatus, PodGangSpec, PodGangStatus,
+    parts,
 };
 
 const MIN_BREACHED: &str = r#".status.conditions[?(@.type=="MinAvailableBreached")].status"#;
+const UPDATE: Column = Column(
+    "Update",
+    "string",
+    r#".status.conditions[?(@.type=="UpdateInProgress")].reason"#,
+);
 const AGE: Column = Column("Age", "date", ".metadata.creationTimestamp");
 
 /// A printer column: name, type, path.
@@ -45,15 +51,15 @@ impl Extras {
     }
 }
 
-/// One CustomResourceDefinition for each kind, in a fixed order.
+/// One CustomResourceDefinition for each kind, in the order in which Grove's installer applies them.
 pub(super) fn all() -> Vec<Value> {
     vec![
-        pod_clique_set(),
         pod_clique(),
+        pod_clique_set(),
         pod_clique_scaling_group(),
         cluster_topology_binding(),
-        pod_gang(),
         pod_gang_map(),
+        pod_gang(),
     ]
 }
 
@@ -69,9 +75,11 @@ fn pod_clique_set() -> Value {
             ".status.updateProgress.updatedPodCliqueScalingGroupsCount",
         ),
         number("PCSGs-Total", ".status.updateProgress.totalPodCliqueScalingGroupsCount"),
+        UPDATE,
         AGE,
     ];
     definition::<PodCliqueSet, PodCliqueSetSpec, PodCliqueSetStatus>(Extras {
+        wide: &["Update"],
         scale_selector: Some(".status.hpaPodSelector"),
         rules: Some(parts::pack_domain_rules()),
         ..Extras::new("A serving system of cliques and how many copies of it run.", columns)
@@ -87,10 +95,11 @@ fn pod_clique() -> Value {
         number("Updated", ".status.updatedReplicas"),
         number("Gated", ".status.scheduleGatedReplicas"),
         Column("MinBreached", "string", MIN_BREACHED),
+        UPDATE,
         AGE,
     ];
     definition::<PodClique, PodCliqueSpec, PodCliqueStatus>(Extras {
-        wide: &["Gated", "MinBreached"],
+        wide: &["Gated", "MinBreached", "Update"],
         scale_selector: Some(".status.hpaPodSelector"),
         ..Extras::new("Pods of one role.", columns)
     })
@@ -106,10 +115,11 @@ fn pod_clique_scaling_group() -> Value {
         number("PCLQs-Updated", ".status.updateProgress.updatedPodCliquesCount"),
         number("PCLQs-Total", ".status.updateProgress.totalPodCliquesCount"),
         Column("MinBreached", "string", MIN_BREACHED),
+        UPDATE,
         AGE,
     ];
     definition::<PodCliqueScalingGroup, PodCliqueScalingGroupSpec, PodCliqueScalingGroupStatus>(Extras {
-        wide: &["MinBreached"],
+        wide: &["MinBreached", "Update"],
         scale_selector: Some(".status.selector"),
         ..Extras::new("Cliques that scale together.", columns)
     })

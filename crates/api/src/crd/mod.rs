@@ -6,7 +6,6 @@
 //! Pure: installing them is the business of the crate `coppice-crds`.
 
 mod kinds;
-pub(crate) mod parts;
 mod structural;
 mod yaml;
 

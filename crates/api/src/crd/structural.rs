@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use super::parts::{DEFAULT, KUBERNETES_TYPE, REQUIRED, WITHOUT};
+use crate::types::parts::{DEFAULT, KUBERNETES_TYPE, REQUIRED, WITHOUT};
 
 /// Keywords that mean the same in both worlds and hold no schema.
 const KEPT: &[&str] = &[

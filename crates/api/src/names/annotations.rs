@@ -47,6 +47,9 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 /// On a ControllerRevision: the hash under which its templates are known to clients, when another operator wrote it.
 pub const ADOPTED_GENERATION_HASH: &str = "grove.io/adopted-generation-hash";
 
+/// On a PodGangMap: the generations of the objects that it was made from, by uid, as a JSON object.
+pub const MADE_FROM_GENERATIONS: &str = "grove.io/made-from-generations";
+
 /// On a gang: where Coppice's scheduler means to place its pods, written before the first of them is bound. Under our
 /// own prefix, because operators keep such keys on gangs and take all others away.
 pub const PLACEMENT_PLAN: &str = "grove.io/placement-plan";

@@ -8,6 +8,7 @@
 //! `gpu-worker` and `a` a prefix of `a-b`.
 
 pub mod annotations;
+pub mod conditions;
 pub mod environment;
 pub mod epochs;
 pub mod finalizers;

@@ -5,6 +5,7 @@
 //! that nothing uses. Two that plan at once, one of them from an older set, do not undo each other's numbers. Assumes a list of the revisions that carry the set's labels; those that the set does not own are
 //! left alone, only their names count as taken. Never deletes a revision in use.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -77,13 +78,14 @@ pub struct HistoryPlan {
 /// `in_use` names the revisions that pods were made from or that an update is under way from or to.
 #[must_use]
 pub fn plan_history(
-    existing: &[ControllerRevision],
+    existing: &[impl Borrow<ControllerRevision>],
     desired: &DesiredRevision<'_>,
     limit: usize,
     in_use: &BTreeSet<String>,
 ) -> HistoryPlan {
     let mut owned: Vec<&ControllerRevision> = existing
         .iter()
+        .map(Borrow::borrow)
         .filter(|revision| is_live(revision, &desired.owner))
         .collect();
     owned.sort_by_key(|revision| (revision.revision.unwrap_or(0), name_of(revision)));
@@ -116,7 +118,7 @@ pub fn plan_history(
             .map(|newest| name_of(newest).to_owned())
             .unwrap_or_default(),
         None => {
-            let taken: BTreeSet<&str> = existing.iter().map(name_of).collect();
+            let taken: BTreeSet<&str> = existing.iter().map(|revision| name_of(revision.borrow())).collect();
             let name = (desired.collisions..=u32::MAX)
                 .map(|collisions| revision_name(desired.set_name, &generation, collisions))
                 .find(|name| !taken.contains(name.as_str()))

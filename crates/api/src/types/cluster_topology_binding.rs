@@ -5,8 +5,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::UnknownFields;
-use crate::crd::parts;
+use super::{UnknownFields, parts};
 
 /// The levels of a topology, and the schedulers' own objects for it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,9 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::UnknownFields;
 use super::string_enum::string_enum;
-use crate::crd::parts;
+use super::{UnknownFields, parts};
 
 /// Where the pods of a set, scaling group or clique must or should be placed together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -80,6 +79,24 @@ pub struct AutoScalingConfig {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "parts::metrics")]
     pub metrics: Vec<Value>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: UnknownFields,
+}
+
+/// The budget and the deadline of an update, for one standalone clique or scaling group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RollingUpdate {
+    /// How many ready pods (of a clique) or copies (of a scaling group) may be missing while others are replaced; 1 when
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<i32>,
+    /// How long an update may make no progress before it is reported as stuck, such as `10m`. Only reported: nothing is
+    /// paused or rolled back. Never reported when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_deadline: Option<String>,
     /// Fields of newer versions.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -7,6 +7,7 @@
 
 mod cluster_topology_binding;
 mod common;
+pub(crate) mod parts;
 mod pod_clique;
 mod pod_clique_scaling_group;
 mod pod_clique_set;

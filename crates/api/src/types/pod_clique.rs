@@ -5,8 +5,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AutoScalingConfig, LastError, PodSpec, UnknownFields};
-use crate::crd::parts;
+use super::{AutoScalingConfig, LastError, PodSpec, UnknownFields, parts};
 
 /// For objects that did not pass through an API server: the schema requires the field.
 fn one() -> i32 {
@@ -93,10 +92,14 @@ pub struct PodCliqueStatus {
     /// Selector for an autoscaler; absent on members of a scaling group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hpa_pod_selector: Option<String>,
-    /// `PodCliqueScheduled`, `MinAvailableBreached`.
+    /// `PodCliqueScheduled`, `MinAvailableBreached`, `UpdateInProgress`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "parts::conditions")]
     pub conditions: Vec<Condition>,
+    /// When the condition `PodCliqueScheduled` last became True; kept when it becomes False.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
+    pub last_scheduled: Option<Time>,
     /// The set generation that all pods have reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_pod_clique_set_generation_hash: Option<String>,
@@ -132,7 +135,14 @@ pub struct PodCliqueUpdateProgress {
     #[serde(default)]
     #[schemars(extend("x-required" = true))]
     pub pod_template_hash: String,
-    /// Ready pods chosen for replacement.
+    /// When the number of updated pods last rose, or the update began. Absent when no update is in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
+    pub last_progressed_at: Option<Time>,
+    /// Pods with the new template that have a node.
+    #[serde(default)]
+    pub updated_scheduled_replicas: i32,
+    /// Ready pods chosen for replacement. Written by older versions only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_pods_selected_to_update: Option<PodsSelectedToUpdate>,
     /// Fields of newer versions.

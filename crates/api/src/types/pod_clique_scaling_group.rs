@@ -5,8 +5,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LastError, UnknownFields};
-use crate::crd::parts;
+use super::{LastError, UnknownFields, parts};
 
 fn one() -> i32 {
     1
@@ -79,7 +78,7 @@ pub struct PodCliqueScalingGroupStatus {
     /// Selector for an autoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// `MinAvailableBreached`, `GangTerminationInProgress`.
+    /// `MinAvailableBreached`, `GangTerminationInProgress`, `UpdateInProgress`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "parts::conditions")]
     pub conditions: Vec<Condition>,
@@ -118,7 +117,11 @@ pub struct PodCliqueScalingGroupUpdateProgress {
     #[serde(default)]
     #[schemars(extend("x-default" = 0))]
     pub total_pod_cliques_count: i32,
-    /// Ready copies chosen for replacement.
+    /// When the number of updated copies last rose, or the update began. Absent when no update is in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
+    pub last_progressed_at: Option<Time>,
+    /// Ready copies chosen for replacement. Written by older versions only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_replica_indices_selected_to_update: Option<ReplicaIndicesSelectedToUpdate>,
     /// Fields of newer versions.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::string_enum::string_enum;
 use super::{
-    AutoScalingConfig, PodCliqueSetStatus, PodCliqueSpec, ResourceClaimTemplateConfig, ResourceSharing,
+    AutoScalingConfig, PodCliqueSetStatus, PodCliqueSpec, ResourceClaimTemplateConfig, ResourceSharing, RollingUpdate,
     TopologyConstraint, UnknownFields,
 };
 
@@ -150,6 +150,9 @@ pub struct PodCliqueTemplate {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-without" = ["filter"]))]
     pub resource_sharing: Vec<ResourceSharing>,
+    /// How many of its pods may be unavailable while they are replaced. Only on cliques outside of scaling groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolling_update: Option<RollingUpdate>,
     /// What it runs.
     #[serde(default)]
     #[schemars(extend("x-required" = true))]
@@ -183,6 +186,9 @@ pub struct PodCliqueScalingGroupConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = 1))]
     pub min_available: Option<i32>,
+    /// How many copies may be unavailable while they are replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolling_update: Option<RollingUpdate>,
     /// Limits of an autoscaler for this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_config: Option<AutoScalingConfig>,

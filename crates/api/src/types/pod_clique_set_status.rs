@@ -5,8 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::string_enum::string_enum;
-use super::{LastError, UnknownFields};
-use crate::crd::parts;
+use super::{LastError, UnknownFields, parts};
 
 /// What is known of a PodCliqueSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -120,6 +119,12 @@ pub struct PodCliqueSetUpdateProgress {
     /// Copies of the set being updated; the first is the active one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub currently_updating: Vec<ReplicaUpdateProgress>,
+    /// Standalone cliques whose template changes in a coherent update, by name in the template, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_scope_standalone_pod_cliques: Vec<String>,
+    /// Scaling groups with a clique whose template changes in a coherent update, by name in the template, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_scope_pod_clique_scaling_groups: Vec<String>,
     /// Fields of newer versions.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -134,6 +139,12 @@ pub struct ReplicaUpdateProgress {
     #[serde(default)]
     #[schemars(extend("x-required" = true))]
     pub replica_index: i32,
+    /// Epochs of the gangs that a coherent update is making.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_flight_epochs: Vec<String>,
+    /// What a coherent update waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "parts::date_time")]

@@ -1,12 +1,11 @@
 //! PodGang: what a scheduler places together, all or nothing.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NamespacedName, PodGangPhase, UnknownFields};
-use crate::crd::parts;
+use super::{NamespacedName, PodGangPhase, UnknownFields, parts};
 
 /// The pods of a gang and where they may go.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -132,8 +131,16 @@ pub struct GangPackConstraint {
 pub struct PodGangStatus {
     /// How far it is.
     #[serde(default)]
-    #[schemars(with = "String", extend("x-required" = true))]
+    #[schemars(with = "String")]
     pub phase: PodGangPhase,
+    /// When the condition `Scheduled` last became True; kept when it becomes False.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
+    pub last_scheduled: Option<Time>,
+    /// When the condition `Ready` last became True; kept when it becomes False.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
+    pub last_ready: Option<Time>,
     /// `Initialized`, `Scheduled`, `Ready`, `Unhealthy`, `DisruptionTarget`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "parts::conditions")]

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::crd::parts;
+use super::parts;
 
 /// A `core/v1` PodSpec as a JSON document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

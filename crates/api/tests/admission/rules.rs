@@ -18,17 +18,21 @@ const RULES: &[(&str, &str)] = &[
         "fn a_clique_with_no_replicas_is_idle_and_has_a_minimum_of_one +clique-replicas-zero",
     ),
     (
-        "clique minAvailable is replicas",
-        "fn min_available_and_min_replicas_are_the_replicas",
+        "clique minAvailable is 1, minReplicas are the replicas",
+        "fn min_available_is_one_and_min_replicas_are_the_replicas",
     ),
     (
         "clique minAvailable on update",
-        "fn an_absent_minimum_stays_what_it_was +update-min-available-left-out",
+        "fn an_absent_minimum_stays_what_it_was fn a_minimum_that_was_never_stored_stays_all_replicas +update-min-available-left-out",
     ),
     ("scaling group replicas, minAvailable, minReplicas", "fn scaling_groups"),
     (
         "terminationDelay, headlessServiceConfig, cliqueStartupType",
         "fn termination_delay_headless_service_and_startup_type",
+    ),
+    (
+        "updateStrategy and maxUnavailable",
+        "fn update_strategy_and_budgets fn what_is_stored_without_a_strategy_or_a_budget_stays_so",
     ),
     // The set
     (
@@ -43,6 +47,17 @@ const RULES: &[(&str, &str)] = &[
     (
         "updateStrategy in the list",
         "update-strategy-unknown +on-delete +update-strategy-empty",
+    ),
+    (
+        "rollingUpdate: limits",
+        "max-unavailable-zero max-unavailable-above-replicas group-max-unavailable-above-replicas \
+         group-max-unavailable-negative progress-deadline-zero group-progress-deadline-malformed +rolling-update \
+         +rolling-update-of-what-is-idle",
+    ),
+    (
+        "rollingUpdate: where",
+        "rolling-update-on-group-member rolling-update-with-on-delete update-rolling-update-with-on-delete \
+         +update-strategy-to-on-delete",
     ),
     ("spec.template is there", "template-missing"),
     ("startup type in the list", "startup-type-unknown +in-order"),
@@ -147,7 +162,7 @@ const RULES: &[(&str, &str)] = &[
     // Scaling groups
     (
         "group name, unique",
-        "group-name-empty group-name-with-dot group-names-duplicate",
+        "group-name-empty group-name-with-dot group-names-duplicate group-name-like-a-gang",
     ),
     (
         "cliqueNames there and known",

@@ -19,8 +19,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Numbers that the types always write although the schema has no default for them.
-const ALWAYS_WRITTEN: &[&str] = &["/status/replicas"];
+/// What the types always write although the schema has no default for it: clients read it without asking whether it is
+/// there, and its absence means the same.
+fn is_always_written(pointer: &str, value: &Value) -> bool {
+    match pointer {
+        "/status/replicas" | "/status/updateProgress/updatedScheduledReplicas" => *value == 0,
+        "/status/phase" => value == "Pending",
+        _ => false,
+    }
+}
 
 fn schema_of(kind: &str) -> Value {
     documents::schema_of(kind, &coppice_api::crd::all())
@@ -74,7 +81,7 @@ fn damage(before: &Value, after: &Value, schema: &Value, pointer: &str, found: &
                     .flatten()
                     .any(|required| required == name);
                 let documented = default == Some(value)
-                    || (ALWAYS_WRITTEN.contains(&pointer.as_str()) && value == 0)
+                    || is_always_written(&pointer, value)
                     || (required && (value == "" || value == 0));
                 if !documented {
                     found.push(format!("{pointer} appeared as {value}"));

@@ -13,22 +13,23 @@ use crate::tree::{meta_text, object_mut};
 pub(crate) struct Definition(Plain);
 
 impl Definition {
-    pub(crate) fn new() -> Self {
-        Self(Plain::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"))
+    /// Definitions, with what all built-in kinds have in common.
+    pub(crate) fn new(plain: Plain) -> Self {
+        Self(plain)
     }
 }
 
 impl Kind for Definition {
     fn has_status(&self) -> bool {
-        true
+        self.0.has_status()
     }
 
     fn has_generation(&self) -> bool {
-        true
+        self.0.has_generation()
     }
 
     fn allows_unconditional_update(&self) -> bool {
-        false
+        self.0.allows_unconditional_update()
     }
 
     fn status_write_keeps_metadata(&self) -> bool {

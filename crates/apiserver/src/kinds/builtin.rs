@@ -12,7 +12,9 @@ use crate::go_form::Form;
 use crate::registry::join_api_version;
 use crate::status::ApiError;
 
-use super::{Kind, NameRule, Part, ScalePaths, World, decoding, defaults, quantity, service, service_ip, validation};
+use super::{
+    Facts, Kind, NameRule, Part, ScalePaths, World, decoding, defaults, quantity, service, service_ip, validation,
+};
 
 /// A built-in kind that differs from others only in the facts of this table.
 pub(crate) struct Plain {
@@ -20,73 +22,19 @@ pub(crate) struct Plain {
     schema: GroupVersionKind,
     /// Found when the first object is written: finding it is not free, and most kinds are never used.
     form: OnceLock<Form>,
-    status: bool,
-    generation: bool,
+    facts: Facts,
 }
 
 impl Plain {
-    pub(crate) fn new(group: &str, version: &str, kind: &str) -> Self {
+    pub(crate) fn new(group: &str, version: &str, kind: &str, facts: Facts) -> Self {
         let schema = GroupVersionKind::new(group, version, kind);
         Self {
             kind: kind.to_owned(),
             schema,
             form: OnceLock::new(),
-            status: has_status(kind),
-            generation: has_generation(kind),
+            facts,
         }
     }
-}
-
-fn has_status(kind: &str) -> bool {
-    matches!(
-        kind,
-        "Namespace"
-            | "Node"
-            | "PersistentVolumeClaim"
-            | "PersistentVolume"
-            | "Pod"
-            | "ReplicationController"
-            | "ResourceQuota"
-            | "Service"
-            | "CustomResourceDefinition"
-            | "DaemonSet"
-            | "Deployment"
-            | "ReplicaSet"
-            | "StatefulSet"
-            | "HorizontalPodAutoscaler"
-            | "CronJob"
-            | "Job"
-            | "Ingress"
-            | "PodDisruptionBudget"
-            | "ResourceClaim"
-            | "VolumeAttachment"
-    )
-}
-
-fn has_generation(kind: &str) -> bool {
-    matches!(
-        kind,
-        "Pod"
-            | "PriorityClass"
-            | "IngressClass"
-            | "NetworkPolicy"
-            | "Ingress"
-            | "EndpointSlice"
-            | "PodDisruptionBudget"
-            | "ResourceSlice"
-            | "DeviceClass"
-            | "DaemonSet"
-            | "StatefulSet"
-            | "Deployment"
-            | "ReplicaSet"
-            | "Job"
-            | "CronJob"
-            | "PodTemplate"
-            | "ReplicationController"
-            | "MutatingWebhookConfiguration"
-            | "ValidatingWebhookConfiguration"
-            | "CustomResourceDefinition"
-    )
 }
 
 impl Plain {
@@ -217,51 +165,28 @@ impl Kind for Plain {
     }
 
     fn has_status(&self) -> bool {
-        self.status
+        self.facts.status
     }
 
     fn has_generation(&self) -> bool {
-        self.generation
+        self.facts.generation
     }
 
     fn counts_as_generation(&self, object: &Value, old: &Value) -> bool {
         // What a priority class means cannot change.
-        self.kind != "PriorityClass" && super::content_differs(object, old, self.status)
+        self.kind != "PriorityClass" && super::content_differs(object, old, self.facts.status)
     }
 
     fn name_rule(&self) -> NameRule {
-        match self.kind.as_str() {
-            "Namespace" | "Service" => NameRule::Label,
-            "Role" | "RoleBinding" | "ClusterRole" | "ClusterRoleBinding" => NameRule::PathSegment,
-            _ => NameRule::Subdomain,
-        }
+        self.facts.name_rule
     }
 
     fn allows_unconditional_update(&self) -> bool {
-        !matches!(
-            self.kind.as_str(),
-            "Lease"
-                | "CustomResourceDefinition"
-                | "MutatingWebhookConfiguration"
-                | "ValidatingWebhookConfiguration"
-                | "PodDisruptionBudget"
-                | "EndpointSlice"
-        )
+        self.facts.unconditional_update
     }
 
     fn allows_create_on_update(&self) -> bool {
-        matches!(
-            self.kind.as_str(),
-            "Lease"
-                | "Event"
-                | "Endpoints"
-                | "LimitRange"
-                | "Service"
-                | "Role"
-                | "RoleBinding"
-                | "ClusterRole"
-                | "ClusterRoleBinding"
-        )
+        self.facts.create_on_update
     }
 
     fn status_write_keeps_metadata(&self) -> bool {
@@ -269,11 +194,7 @@ impl Kind for Plain {
     }
 
     fn scale_paths(&self) -> Option<ScalePaths> {
-        let scalable = matches!(
-            self.kind.as_str(),
-            "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController"
-        );
-        scalable.then(|| ScalePaths {
+        self.facts.scale.then(|| ScalePaths {
             spec: "spec.replicas".into(),
             status: "status.replicas".into(),
             selector: Some("spec.selector".into()),

@@ -53,6 +53,23 @@ pub(crate) enum NameRule {
     PathSegment,
 }
 
+/// What the table of built-in resources says of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// Whether `status` is written apart from the rest.
+    pub(crate) status: bool,
+    /// Whether it has a `scale` part.
+    pub(crate) scale: bool,
+    /// Whether `metadata.generation` counts changes.
+    pub(crate) generation: bool,
+    /// How names must look.
+    pub(crate) name_rule: NameRule,
+    /// Whether PUT works without a resourceVersion.
+    pub(crate) unconditional_update: bool,
+    /// Whether PUT creates an object that is not there.
+    pub(crate) create_on_update: bool,
+}
+
 /// Which part of an object a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -290,10 +307,11 @@ fn text_at<'a>(object: &'a Value, path: &str) -> Cow<'a, str> {
 }
 
 /// The rules of a built-in kind.
-pub(crate) fn rules_for(group: &str, version: &str, kind: &str) -> Arc<dyn Kind> {
+pub(crate) fn rules_for(group: &str, version: &str, kind: &str, facts: Facts) -> Arc<dyn Kind> {
+    let plain = Plain::new(group, version, kind, facts);
     match (group, kind) {
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => Arc::new(crate::crd::Definition::new()),
-        ("", "Pod") => Arc::new(pod::Pod::new()),
-        _ => Arc::new(Plain::new(group, version, kind)),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Arc::new(crate::crd::Definition::new(plain)),
+        ("", "Pod") => Arc::new(pod::Pod::new(plain)),
+        _ => Arc::new(plain),
     }
 }

@@ -19,22 +19,23 @@ const TOLERATION_SECONDS: i64 = 300;
 pub(super) struct Pod(Plain);
 
 impl Pod {
-    pub(super) fn new() -> Self {
-        Self(Plain::new("", "v1", "Pod"))
+    /// Pods, with what all built-in kinds have in common.
+    pub(super) fn new(plain: Plain) -> Self {
+        Self(plain)
     }
 }
 
 impl Kind for Pod {
     fn has_status(&self) -> bool {
-        true
+        self.0.has_status()
     }
 
     fn has_generation(&self) -> bool {
-        true
+        self.0.has_generation()
     }
 
     fn name_rule(&self) -> NameRule {
-        NameRule::Subdomain
+        self.0.name_rule()
     }
 
     fn status_write_keeps_metadata(&self) -> bool {
@@ -253,8 +254,15 @@ fn add_default_tolerations(spec: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::builtin_resources;
     use crate::store::Store;
     use crate::tree::meta_mut;
+    use std::sync::Arc;
+
+    fn pods() -> Arc<dyn Kind> {
+        let mut served = builtin_resources().into_iter();
+        served.find(|served| &*served.kind == "Pod").expect("pods").rules
+    }
 
     fn admitted(spec: &Value) -> Result<Value, AdmissionRefusal> {
         let store = Store::default();
@@ -264,9 +272,9 @@ mod tests {
         };
         let mut pod = json!({"metadata": {"name": "p"}, "spec": spec});
         meta_mut(&mut pod).insert("namespace".into(), json!("default"));
-        Pod::new().default(&mut pod);
-        Pod::new().admit_create(&mut pod, &world)?;
-        Pod::new().prepare_create(&mut pod, &world);
+        pods().default(&mut pod);
+        pods().admit_create(&mut pod, &world)?;
+        pods().prepare_create(&mut pod, &world);
         Ok(pod)
     }
 
@@ -299,7 +307,7 @@ mod tests {
 
     #[test]
     fn only_scheduled_pods_wait() {
-        let grace = |pod: Value, requested| Pod::new().grace_period(&pod, requested);
+        let grace = |pod: Value, requested| pods().grace_period(&pod, requested);
         let spec = json!({"terminationGracePeriodSeconds": 30, "nodeName": "n"});
         assert_eq!(
             grace(json!({"spec": {"terminationGracePeriodSeconds": 30}}), None),

@@ -1,7 +1,7 @@
-//! The table of built-in resources: names, scope, parts.
+//! The table of built-in resources, the only one: names, scope, parts, and how writes differ.
 
 use super::{Served, Subresource};
-use crate::kinds;
+use crate::kinds::{self, Facts, NameRule};
 
 /// The store's name for events, which two groups serve.
 pub(crate) const EVENTS: &str = "events";
@@ -23,37 +23,41 @@ const READ_ONLY: &[&str] = &["get"];
 
 const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
 
-/// One line of the table. `parts` lists `status`, `scale` and special parts, separated by blanks.
+/// One row of the table: everything in which built-in kinds differ, as long as it can be said in a word.
 struct Row {
-    group: &'static str,
-    version: &'static str,
+    api: (&'static str, &'static str),
     plural: &'static str,
-    singular: &'static str,
     kind: &'static str,
     short: &'static str,
     categories: &'static str,
-    namespaced: bool,
+    scope: Scope,
+    /// Parts that are read and written on their own: `status`, `scale` and special ones; or `create-only`.
     parts: &'static str,
+    /// `generation` (counted), `label-name` and `path-name` (how names look), `versioned-put` (PUT needs a version),
+    /// `put-creates` (PUT creates what is not there).
+    traits: &'static str,
 }
 
-const fn row(
-    api: (&'static str, &'static str),
-    names: (&'static str, &'static str, &'static str),
-    hints: (&'static str, &'static str),
-    namespaced: bool,
-    parts: &'static str,
-) -> Row {
-    Row {
-        group: api.0,
-        version: api.1,
-        plural: names.0,
-        singular: names.1,
-        kind: names.2,
-        short: hints.0,
-        categories: hints.1,
-        namespaced,
-        parts,
-    }
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Namespaced,
+    Cluster,
+}
+
+macro_rules! table {
+    ($($api:expr, $plural:literal, $kind:literal, $short:literal, $categories:literal, $scope:ident,
+       $parts:literal, $traits:literal;)*) => {
+        &[$(Row {
+            api: $api,
+            plural: $plural,
+            kind: $kind,
+            short: $short,
+            categories: $categories,
+            scope: Scope::$scope,
+            parts: $parts,
+            traits: $traits,
+        }),*]
+    };
 }
 
 const CORE: (&str, &str) = ("", "v1");
@@ -65,320 +69,62 @@ const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
 const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
 const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
 const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
-const NONE: (&str, &str) = ("", "");
 
-const TABLE: &[Row] = &[
-    row(CORE, ("bindings", "binding", "Binding"), NONE, true, "create-only"),
-    row(CORE, ("configmaps", "configmap", "ConfigMap"), ("cm", ""), true, ""),
-    row(CORE, ("endpoints", "endpoints", "Endpoints"), ("ep", ""), true, ""),
-    row(CORE, ("events", "event", "Event"), ("ev", ""), true, ""),
-    row(
-        CORE,
-        ("limitranges", "limitrange", "LimitRange"),
-        ("limits", ""),
-        true,
-        "",
-    ),
-    row(
-        CORE,
-        ("namespaces", "namespace", "Namespace"),
-        ("ns", ""),
-        false,
-        "status finalize",
-    ),
-    row(CORE, ("nodes", "node", "Node"), ("no", ""), false, "status"),
-    row(
-        CORE,
-        (
-            "persistentvolumeclaims",
-            "persistentvolumeclaim",
-            "PersistentVolumeClaim",
-        ),
-        ("pvc", ""),
-        true,
-        "status",
-    ),
-    row(
-        CORE,
-        ("persistentvolumes", "persistentvolume", "PersistentVolume"),
-        ("pv", ""),
-        false,
-        "status",
-    ),
-    row(
-        CORE,
-        ("pods", "pod", "Pod"),
-        ("po", "all"),
-        true,
-        "status binding eviction log exec attach portforward resize ephemeralcontainers",
-    ),
-    row(CORE, ("podtemplates", "podtemplate", "PodTemplate"), NONE, true, ""),
-    row(
-        CORE,
-        (
-            "replicationcontrollers",
-            "replicationcontroller",
-            "ReplicationController",
-        ),
-        ("rc", "all"),
-        true,
-        "status scale",
-    ),
-    row(
-        CORE,
-        ("resourcequotas", "resourcequota", "ResourceQuota"),
-        ("quota", ""),
-        true,
-        "status",
-    ),
-    row(CORE, ("secrets", "secret", "Secret"), NONE, true, ""),
-    row(
-        CORE,
-        ("serviceaccounts", "serviceaccount", "ServiceAccount"),
-        ("sa", ""),
-        true,
-        "token",
-    ),
-    row(CORE, ("services", "service", "Service"), ("svc", "all"), true, "status"),
-    row(
-        ADMISSION,
-        (
-            "mutatingwebhookconfigurations",
-            "mutatingwebhookconfiguration",
-            "MutatingWebhookConfiguration",
-        ),
-        ("", "api-extensions"),
-        false,
-        "",
-    ),
-    row(
-        ADMISSION,
-        (
-            "validatingwebhookconfigurations",
-            "validatingwebhookconfiguration",
-            "ValidatingWebhookConfiguration",
-        ),
-        ("", "api-extensions"),
-        false,
-        "",
-    ),
-    row(
-        ("apiextensions.k8s.io", "v1"),
-        (
-            "customresourcedefinitions",
-            "customresourcedefinition",
-            "CustomResourceDefinition",
-        ),
-        ("crd crds", "api-extensions"),
-        false,
-        "status",
-    ),
-    row(
-        APPS,
-        ("controllerrevisions", "controllerrevision", "ControllerRevision"),
-        NONE,
-        true,
-        "",
-    ),
-    row(
-        APPS,
-        ("daemonsets", "daemonset", "DaemonSet"),
-        ("ds", "all"),
-        true,
-        "status",
-    ),
-    row(
-        APPS,
-        ("deployments", "deployment", "Deployment"),
-        ("deploy", "all"),
-        true,
-        "status scale",
-    ),
-    row(
-        APPS,
-        ("replicasets", "replicaset", "ReplicaSet"),
-        ("rs", "all"),
-        true,
-        "status scale",
-    ),
-    row(
-        APPS,
-        ("statefulsets", "statefulset", "StatefulSet"),
-        ("sts", "all"),
-        true,
-        "status scale",
-    ),
-    row(
-        ("authentication.k8s.io", "v1"),
-        ("selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview"),
-        NONE,
-        false,
-        "create-only",
-    ),
-    row(
-        AUTHORIZATION,
-        (
-            "selfsubjectaccessreviews",
-            "selfsubjectaccessreview",
-            "SelfSubjectAccessReview",
-        ),
-        NONE,
-        false,
-        "create-only",
-    ),
-    row(
-        AUTHORIZATION,
-        ("subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview"),
-        NONE,
-        false,
-        "create-only",
-    ),
-    row(
-        ("autoscaling", "v2"),
-        (
-            "horizontalpodautoscalers",
-            "horizontalpodautoscaler",
-            "HorizontalPodAutoscaler",
-        ),
-        ("hpa", "all"),
-        true,
-        "status",
-    ),
-    row(
-        ("autoscaling", "v1"),
-        (
-            "horizontalpodautoscalers",
-            "horizontalpodautoscaler",
-            "HorizontalPodAutoscaler",
-        ),
-        ("hpa", "all"),
-        true,
-        "status",
-    ),
-    row(BATCH, ("cronjobs", "cronjob", "CronJob"), ("cj", "all"), true, "status"),
-    row(BATCH, ("jobs", "job", "Job"), ("", "all"), true, "status"),
-    row(
-        ("coordination.k8s.io", "v1"),
-        ("leases", "lease", "Lease"),
-        NONE,
-        true,
-        "",
-    ),
-    row(
-        ("discovery.k8s.io", "v1"),
-        ("endpointslices", "endpointslice", "EndpointSlice"),
-        NONE,
-        true,
-        "",
-    ),
-    row(
-        ("events.k8s.io", "v1"),
-        ("events", "event", "Event"),
-        ("ev", ""),
-        true,
-        "",
-    ),
-    row(
-        NETWORKING,
-        ("ingressclasses", "ingressclass", "IngressClass"),
-        NONE,
-        false,
-        "",
-    ),
-    row(
-        NETWORKING,
-        ("ingresses", "ingress", "Ingress"),
-        ("ing", ""),
-        true,
-        "status",
-    ),
-    row(
-        NETWORKING,
-        ("networkpolicies", "networkpolicy", "NetworkPolicy"),
-        ("netpol", ""),
-        true,
-        "",
-    ),
-    row(
-        ("node.k8s.io", "v1"),
-        ("runtimeclasses", "runtimeclass", "RuntimeClass"),
-        NONE,
-        false,
-        "",
-    ),
-    row(
-        ("policy", "v1"),
-        ("poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget"),
-        ("pdb", ""),
-        true,
-        "status",
-    ),
-    row(
-        RBAC,
-        ("clusterrolebindings", "clusterrolebinding", "ClusterRoleBinding"),
-        NONE,
-        false,
-        "",
-    ),
-    row(RBAC, ("clusterroles", "clusterrole", "ClusterRole"), NONE, false, ""),
-    row(RBAC, ("rolebindings", "rolebinding", "RoleBinding"), NONE, true, ""),
-    row(RBAC, ("roles", "role", "Role"), NONE, true, ""),
-    row(
-        RESOURCE,
-        ("deviceclasses", "deviceclass", "DeviceClass"),
-        NONE,
-        false,
-        "",
-    ),
-    row(
-        RESOURCE,
-        ("resourceclaims", "resourceclaim", "ResourceClaim"),
-        NONE,
-        true,
-        "status",
-    ),
-    row(
-        RESOURCE,
-        (
-            "resourceclaimtemplates",
-            "resourceclaimtemplate",
-            "ResourceClaimTemplate",
-        ),
-        NONE,
-        true,
-        "",
-    ),
-    row(
-        RESOURCE,
-        ("resourceslices", "resourceslice", "ResourceSlice"),
-        NONE,
-        false,
-        "",
-    ),
-    row(
-        ("scheduling.k8s.io", "v1"),
-        ("priorityclasses", "priorityclass", "PriorityClass"),
-        ("pc", ""),
-        false,
-        "",
-    ),
-    row(STORAGE, ("csidrivers", "csidriver", "CSIDriver"), NONE, false, ""),
-    row(STORAGE, ("csinodes", "csinode", "CSINode"), NONE, false, ""),
-    row(
-        STORAGE,
-        ("storageclasses", "storageclass", "StorageClass"),
-        ("sc", ""),
-        false,
-        "",
-    ),
-    row(
-        STORAGE,
-        ("volumeattachments", "volumeattachment", "VolumeAttachment"),
-        NONE,
-        false,
-        "status",
-    ),
-];
+// Group and version; plural, kind; short names, categories; scope; parts; traits.
+const TABLE: &[Row] = table! {
+    CORE, "bindings", "Binding", "", "", Namespaced, "create-only", "";
+    CORE, "configmaps", "ConfigMap", "cm", "", Namespaced, "", "";
+    CORE, "endpoints", "Endpoints", "ep", "", Namespaced, "", "put-creates";
+    CORE, "events", "Event", "ev", "", Namespaced, "", "put-creates";
+    CORE, "limitranges", "LimitRange", "limits", "", Namespaced, "", "put-creates";
+    CORE, "namespaces", "Namespace", "ns", "", Cluster, "status finalize", "label-name";
+    CORE, "nodes", "Node", "no", "", Cluster, "status", "";
+    CORE, "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", "", Namespaced, "status", "";
+    CORE, "persistentvolumes", "PersistentVolume", "pv", "", Cluster, "status", "";
+    CORE, "pods", "Pod", "po", "all", Namespaced, "status binding eviction log exec attach portforward resize ephemeralcontainers", "generation";
+    CORE, "podtemplates", "PodTemplate", "", "", Namespaced, "", "generation";
+    CORE, "replicationcontrollers", "ReplicationController", "rc", "all", Namespaced, "status scale", "generation";
+    CORE, "resourcequotas", "ResourceQuota", "quota", "", Namespaced, "status", "";
+    CORE, "secrets", "Secret", "", "", Namespaced, "", "";
+    CORE, "serviceaccounts", "ServiceAccount", "sa", "", Namespaced, "token", "";
+    CORE, "services", "Service", "svc", "all", Namespaced, "status", "label-name put-creates";
+    ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", "api-extensions", Cluster, "", "generation versioned-put";
+    ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", "api-extensions", Cluster, "", "generation versioned-put";
+    ("apiextensions.k8s.io", "v1"), "customresourcedefinitions", "CustomResourceDefinition", "crd crds", "api-extensions", Cluster, "status", "generation versioned-put";
+    APPS, "controllerrevisions", "ControllerRevision", "", "", Namespaced, "", "";
+    APPS, "daemonsets", "DaemonSet", "ds", "all", Namespaced, "status", "generation";
+    APPS, "deployments", "Deployment", "deploy", "all", Namespaced, "status scale", "generation";
+    APPS, "replicasets", "ReplicaSet", "rs", "all", Namespaced, "status scale", "generation";
+    APPS, "statefulsets", "StatefulSet", "sts", "all", Namespaced, "status scale", "generation";
+    ("authentication.k8s.io", "v1"), "selfsubjectreviews", "SelfSubjectReview", "", "", Cluster, "create-only", "";
+    AUTHORIZATION, "selfsubjectaccessreviews", "SelfSubjectAccessReview", "", "", Cluster, "create-only", "";
+    AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview", "", "", Cluster, "create-only", "";
+    ("autoscaling", "v2"), "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "all", Namespaced, "status", "";
+    ("autoscaling", "v1"), "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "all", Namespaced, "status", "";
+    BATCH, "cronjobs", "CronJob", "cj", "all", Namespaced, "status", "generation";
+    BATCH, "jobs", "Job", "", "all", Namespaced, "status", "generation";
+    ("coordination.k8s.io", "v1"), "leases", "Lease", "", "", Namespaced, "", "versioned-put put-creates";
+    ("discovery.k8s.io", "v1"), "endpointslices", "EndpointSlice", "", "", Namespaced, "", "generation versioned-put";
+    ("events.k8s.io", "v1"), "events", "Event", "ev", "", Namespaced, "", "put-creates";
+    NETWORKING, "ingressclasses", "IngressClass", "", "", Cluster, "", "generation";
+    NETWORKING, "ingresses", "Ingress", "ing", "", Namespaced, "status", "generation";
+    NETWORKING, "networkpolicies", "NetworkPolicy", "netpol", "", Namespaced, "", "generation";
+    ("node.k8s.io", "v1"), "runtimeclasses", "RuntimeClass", "", "", Cluster, "", "";
+    ("policy", "v1"), "poddisruptionbudgets", "PodDisruptionBudget", "pdb", "", Namespaced, "status", "generation versioned-put";
+    RBAC, "clusterrolebindings", "ClusterRoleBinding", "", "", Cluster, "", "path-name put-creates";
+    RBAC, "clusterroles", "ClusterRole", "", "", Cluster, "", "path-name put-creates";
+    RBAC, "rolebindings", "RoleBinding", "", "", Namespaced, "", "path-name put-creates";
+    RBAC, "roles", "Role", "", "", Namespaced, "", "path-name put-creates";
+    RESOURCE, "deviceclasses", "DeviceClass", "", "", Cluster, "", "generation";
+    RESOURCE, "resourceclaims", "ResourceClaim", "", "", Namespaced, "status", "";
+    RESOURCE, "resourceclaimtemplates", "ResourceClaimTemplate", "", "", Namespaced, "", "";
+    RESOURCE, "resourceslices", "ResourceSlice", "", "", Cluster, "", "generation";
+    ("scheduling.k8s.io", "v1"), "priorityclasses", "PriorityClass", "pc", "", Cluster, "", "generation";
+    STORAGE, "csidrivers", "CSIDriver", "", "", Cluster, "", "";
+    STORAGE, "csinodes", "CSINode", "", "", Cluster, "", "";
+    STORAGE, "storageclasses", "StorageClass", "sc", "", Cluster, "", "";
+    STORAGE, "volumeattachments", "VolumeAttachment", "", "", Cluster, "status", "";
+};
 
 /// The built-in resources, groups in the order a real server prefers them (core first, then by name).
 pub(crate) fn builtin_resources() -> Vec<Served> {
@@ -388,27 +134,28 @@ pub(crate) fn builtin_resources() -> Vec<Served> {
 impl Row {
     fn served(&self) -> Served {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let id = match self.group {
+        let (group, version) = self.api;
+        let id = match group {
             // One storage, two views.
             "events.k8s.io" => EVENTS.to_owned(),
             "" => self.plural.to_owned(),
             group => format!("{}.{group}", self.plural),
         };
         Served {
-            group: self.group.into(),
-            version: self.version.into(),
-            storage_api_version: match self.group {
+            group: group.into(),
+            version: version.into(),
+            storage_api_version: match group {
                 "events.k8s.io" => "v1".into(),
                 "autoscaling" => "autoscaling/v2".into(),
-                group => super::join_api_version(group, self.version).into(),
+                group => super::join_api_version(group, version).into(),
             },
             plural: self.plural.into(),
-            singular: self.singular.into(),
+            singular: self.kind.to_lowercase().into(),
             kind: self.kind.into(),
             list_kind: format!("{}List", self.kind).into(),
             short_names: words(self.short),
             categories: words(self.categories),
-            namespaced: self.namespaced,
+            namespaced: self.scope == Scope::Namespaced,
             verbs: if self.parts == "create-only" {
                 CREATE_ONLY
             } else {
@@ -421,7 +168,24 @@ impl Row {
                 .collect(),
             custom: false,
             id: id.into(),
-            rules: kinds::rules_for(self.group, self.version, self.kind),
+            rules: kinds::rules_for(group, version, self.kind, self.facts()),
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        let part = |name: &str| self.parts.split_whitespace().any(|part| part == name);
+        let has = |name: &str| self.traits.split_whitespace().any(|word| word == name);
+        Facts {
+            status: part("status"),
+            scale: part("scale"),
+            generation: has("generation"),
+            name_rule: match () {
+                () if has("label-name") => NameRule::Label,
+                () if has("path-name") => NameRule::PathSegment,
+                () => NameRule::Subdomain,
+            },
+            unconditional_update: !has("versioned-put"),
+            create_on_update: has("put-creates"),
         }
     }
 
@@ -461,6 +225,13 @@ mod tests {
         };
         assert_eq!(resources.iter().filter(found).count(), resources.len());
         assert_eq!(registry.groups().next().map(|(group, _)| &**group), Some(""));
+    }
+
+    #[test]
+    fn every_word_of_the_table_is_a_known_one() {
+        let known = ["generation", "label-name", "path-name", "versioned-put", "put-creates"];
+        let mut words = TABLE.iter().flat_map(|row| row.traits.split_whitespace());
+        assert_eq!(words.find(|word| !known.contains(word)), None);
     }
 
     #[test]

@@ -230,12 +230,14 @@ pub(crate) fn read_options(body: &Value, query: &super::Options) -> Result<Delet
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::rules_for;
+    use crate::registry::builtin_resources;
 
     const NOW: &str = "2026-01-01T00:00:00Z";
 
     fn decided(kind: &str, object: &Value, options: &DeleteOptions) -> Deletion {
-        decide(&*rules_for("", "v1", kind), object, options, NOW.parse().unwrap())
+        let mut served = builtin_resources().into_iter();
+        let rules = served.find(|served| &*served.kind == kind).unwrap().rules;
+        decide(&*rules, object, options, NOW.parse().unwrap())
     }
 
     fn bound(metadata: &Value) -> Value {

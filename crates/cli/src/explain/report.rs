@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use coppice_api::names::labels;
+use coppice_api::types::PodGang;
 use coppice_placement::explain::{Change, Explanation, Verdict, explain as ask};
 use coppice_placement::{Options, ReasonCode, plan};
 use coppice_runtime::cache::ObjectKey;
@@ -15,6 +16,7 @@ use super::model::{Kind, Target};
 use super::objects::Snapshot;
 use super::what_if;
 use crate::view::API_VERSION;
+use crate::view::build::gang_waits;
 
 /// The scheduler whose answers these are.
 const OURS: &str = "coppice";
@@ -168,6 +170,7 @@ fn gang(snapshot: &Snapshot, model: &mut Model, id: &GangId, changes: &[String])
             "its pods are placed by {name}, which may decide otherwise; this is what the scheduler of Coppice would say"
         ));
     }
+    report.notes.extend(waits(snapshot, id));
     if report.waiting > 0 {
         ask_engine(model, id, changes, &levels, &mut report)?;
     }
@@ -257,6 +260,13 @@ fn levels(snapshot: &Snapshot, id: &GangId) -> Vec<String> {
     let levels = topology.and_then(|topology| topology["spec"]["levels"].as_array());
     let keys = levels.into_iter().flatten().filter_map(|level| level["key"].as_str());
     keys.map(str::to_owned).collect()
+}
+
+/// What the operator says that a gang waits for, and until when.
+fn waits(snapshot: &Snapshot, id: &GangId) -> Option<String> {
+    let GangId::Gang(key) = id else { return None };
+    let gang: PodGang = serde_json::from_value(find(&snapshot.objects.gangs, key)?.clone()).ok()?;
+    gang_waits(&gang)
 }
 
 fn find<'a>(list: &'a [Value], key: &ObjectKey) -> Option<&'a Value> {

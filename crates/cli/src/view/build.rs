@@ -142,7 +142,7 @@ fn replica_view(set: &PodCliqueSet, index: u32, objects: &Objects) -> ReplicaVie
     let groups = template.pod_clique_scaling_groups.iter();
     ReplicaView {
         index,
-        gangs: gangs_of(index, objects),
+        gangs: gangs_of(set, index, objects),
         cliques,
         groups: groups.map(|config| group_view(set, index, config, objects)).collect(),
     }
@@ -257,22 +257,48 @@ fn pod_view(pod: &Pod, revision: Option<&String>) -> PodView {
     }
 }
 
-fn gangs_of(replica: u32, objects: &Objects) -> Vec<GangView> {
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    for clique in objects
-        .cliques
-        .iter()
+fn gangs_of(set: &PodCliqueSet, replica: u32, objects: &Objects) -> Vec<GangView> {
+    // Gangs of versions without PodGangMaps have no index; the cliques name them.
+    let cliques = objects.cliques.iter();
+    let names: BTreeSet<&str> = cliques
         .filter(|clique| replica_index(*clique) == Some(replica))
-    {
-        names.extend(clique.labels().get(labels::POD_GANG).map(String::as_str));
-    }
-    let gangs = objects
-        .gangs
-        .iter()
-        .filter(|gang| names.contains(gang.name_any().as_str()));
-    let mut views: Vec<GangView> = gangs.map(|gang| gang_view(gang, objects)).collect();
+        .filter_map(|clique| clique.labels().get(labels::POD_GANG).map(String::as_str))
+        .collect();
+    let gangs = objects.gangs.iter().filter(|gang| match replica_index(*gang) {
+        Some(index) => index == replica,
+        None => names.contains(gang.name_any().as_str()),
+    });
+    let mut views: Vec<GangView> = gangs
+        .map(|gang| gang_view(gang, content(set, replica, gang, objects), objects))
+        .collect();
     views.sort_by(|one, other| one.name.cmp(&other.name));
     views
+}
+
+/// What a gang consists of: one copy of a scaling group, or else the anchor of the replica.
+fn content(set: &PodCliqueSet, replica: u32, gang: &PodGang, objects: &Objects) -> String {
+    let (set_name, gang_name) = (set.name_any(), gang.name_any());
+    let members = || {
+        let cliques = objects.cliques.iter();
+        cliques.filter(|clique| clique.labels().get(labels::POD_GANG) == Some(&gang_name))
+    };
+    let anchor = match gang.labels().get(labels::POD_GANG_ROLE) {
+        Some(role) => role == "Anchor",
+        None => gang_name == ReplicaName::new(&set_name, replica).to_string(),
+    };
+    let of_copy = members().find_map(|clique| {
+        let group = clique.labels().get(labels::SCALING_GROUP)?;
+        let mut configs = set.spec.template.pod_clique_scaling_groups.iter();
+        let config = configs.find(|config| {
+            let named = ReplicaName::new(&set_name, replica).scaling_group(&config.name);
+            named.to_string() == *group
+        })?;
+        Some(format!("{} copy {}", config.name, copy_index(clique)?))
+    });
+    match of_copy {
+        Some(copy) if !anchor => copy,
+        _ => "anchor".to_owned(),
+    }
 }
 
 /// Why a gang cannot be placed, in the words of Coppice's scheduler; none when it is placed or was not tried yet.
@@ -299,19 +325,31 @@ fn unplaced(gangs: &[PodGang]) -> Option<String> {
     Some(format!("gang {name} cannot be placed{more}: {why}"))
 }
 
-/// Why a gang is not scheduled or not ready.
+/// The condition by which the operator says what an object waits for, and until when.
+const WAITING: &str = coppice_core::conditions::ConditionType::Waiting.as_str();
+
+/// Why a gang is not scheduled or not ready: what it waits for by the operator, then by its scheduler.
 pub(crate) fn gang_waiting(gang: &PodGang) -> Option<String> {
     let status = gang.status.as_ref();
     let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    [coppice_scheduler::PLACED, "Scheduled", "Ready"]
-        .iter()
-        .find_map(|kind| {
-            let condition = conditions.iter().find(|condition| condition.type_ == **kind)?;
-            (condition.status != "True").then(|| format!("{}: {}", condition.reason, condition.message))
-        })
+    gang_waits(gang).or_else(|| {
+        [coppice_scheduler::PLACED, "Scheduled", "Ready"]
+            .iter()
+            .find_map(|kind| {
+                let condition = conditions.iter().find(|condition| condition.type_ == **kind)?;
+                (condition.status != "True").then(|| format!("{}: {}", condition.reason, condition.message))
+            })
+    })
 }
 
-fn gang_view(gang: &PodGang, objects: &Objects) -> GangView {
+/// What the operator says that a gang waits for, and until when.
+pub(crate) fn gang_waits(gang: &PodGang) -> Option<String> {
+    let mut conditions = gang.status.iter().flat_map(|status| &status.conditions);
+    let found = conditions.find(|condition| condition.type_ == WAITING && condition.status == "True")?;
+    Some(format!("{}: {}", found.reason, found.message))
+}
+
+fn gang_view(gang: &PodGang, content: String, objects: &Objects) -> GangView {
     let name = gang.name_any();
     let status = gang.status.as_ref();
     GangView {
@@ -322,6 +360,7 @@ fn gang_view(gang: &PodGang, objects: &Objects) -> GangView {
             .filter(|_| has_nodes(&name, objects)),
         place: place_of(&name, gang, objects),
         waiting: gang_waiting(gang),
+        content,
         name,
     }
 }

@@ -36,7 +36,7 @@ fn facts(view: &SetView) -> Vec<Fact> {
     let mut facts = vec![fact(format!("set {}/{}", view.namespace, view.name), set(view), true)];
     for replica in &view.replicas {
         let gangs = replica.gangs.iter();
-        facts.extend(gangs.map(|gang| fact(format!("gang {}", gang.name), place(gang), true)));
+        facts.extend(gangs.map(|gang| fact(format!("gang {} ({})", gang.name, gang.content), place(gang), true)));
         let cliques = build::cliques_of(replica);
         facts.extend(cliques.map(|clique| fact(clique.object.clone(), pods(clique), !clique.pods.is_empty())));
     }

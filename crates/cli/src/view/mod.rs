@@ -108,6 +108,8 @@ pub(crate) struct ReplicaView {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GangView {
     pub(crate) name: String,
+    /// What it consists of: `anchor`, or a copy of a scaling group such as `decode copy 7`.
+    pub(crate) content: String,
     pub(crate) phase: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) placement_score: Option<f64>,

@@ -54,9 +54,9 @@ impl World {
             nodes: BTreeMap::from([node("n1", "r1"), node("n2", "r1"), node("n3", "r2")]),
             ..Objects::default()
         });
-        world.clique("llm-0-router", "llm-0", None, 2);
+        world.clique("llm-0-router", "llm-0-100001", None, 2);
         for copy in 0..2 {
-            let gang = if copy == 0 { "llm-0" } else { "llm-0-decode-0" };
+            let gang = if copy == 0 { "llm-0-100001" } else { "llm-0-100002-decode-1" };
             world.clique(&format!("llm-0-decode-{copy}-leader"), gang, Some(copy), 1);
             world.clique(&format!("llm-0-decode-{copy}-worker"), gang, Some(copy), 2);
         }
@@ -70,9 +70,9 @@ impl World {
     }
 
     fn clique(&mut self, name: &str, gang: &str, copy: Option<u32>, replicas: i32) {
-        let mut labels = json!({"grove.io/podcliqueset-replica-index": "0", "grove.io/podgang": gang,
-            "grove.io/pod-template-hash": "new"});
+        let mut labels = json!({"grove.io/podcliqueset-replica-index": "0", "grove.io/pod-template-hash": "new"});
         if let Some(copy) = copy {
+            labels["grove.io/podgang"] = json!(gang);
             labels["grove.io/podcliquescalinggroup"] = json!("llm-0-decode");
             labels["grove.io/podcliquescalinggroup-replica-index"] = json!(copy.to_string());
         }
@@ -96,15 +96,16 @@ impl World {
         self.0.pods.push(object(pod));
     }
 
-    fn gang(&mut self, name: &str, status: Value) {
+    fn gang(&mut self, name: &str, role: &str, status: Value) {
         self.0.gangs.push(object(
             json!({"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang",
-            "metadata": {"name": name, "namespace": "serving", "annotations": {"grove.io/topology-name": "racks"}},
+            "metadata": {"name": name, "namespace": "serving", "annotations": {"grove.io/topology-name": "racks"},
+                "labels": {"grove.io/podcliqueset-replica-index": "0", "grove.io/podgang-role": role}},
             "spec": {"podgroups": []}, "status": status}),
         ));
     }
 
-    /// One base gang that runs in a rack, and a scaled gang of which nothing is placed.
+    /// An anchor gang that runs in a rack, and the gang of a further copy of which nothing is placed.
     fn half_running() -> Self {
         let mut world = Self::new();
         let ready = || json!({});
@@ -112,20 +113,20 @@ impl World {
             json!({"status": {"conditions": [
             {"type": "PodScheduled", "status": "False", "message": "no rack has 12 GPUs"}]}})
         };
-        world.pod("llm-0-router", "llm-0", 0, "new", Some("n1"), ready());
-        world.pod("llm-0-router", "llm-0", 1, "old", Some("n2"), ready());
-        world.pod("llm-0-decode-0-leader", "llm-0", 0, "new", Some("n1"), ready());
-        world.pod("llm-0-decode-0-worker", "llm-0", 0, "new", Some("n1"), ready());
+        world.pod("llm-0-router", "llm-0-100001", 0, "new", Some("n1"), ready());
+        world.pod("llm-0-router", "llm-0-100001", 1, "old", Some("n2"), ready());
+        world.pod("llm-0-decode-0-leader", "llm-0-100001", 0, "new", Some("n1"), ready());
+        world.pod("llm-0-decode-0-worker", "llm-0-100001", 0, "new", Some("n1"), ready());
         let crash = json!({"status": {"conditions": [], "containerStatuses": [{"name": "engine", "image": "", "imageID": "",
             "ready": false, "restartCount": 4, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}});
-        world.pod("llm-0-decode-0-worker", "llm-0", 1, "new", Some("n2"), crash);
-        world.pod("llm-0-decode-1-leader", "llm-0-decode-0", 0, "new", None, unplaced());
+        world.pod("llm-0-decode-0-worker", "llm-0-100001", 1, "new", Some("n2"), crash);
+        world.pod("llm-0-decode-1-leader", "llm-0-100002-decode-1", 0, "new", None, unplaced());
         let gated = json!({"spec": {"schedulingGates": [{"name": SCHEDULING_GATE}]}, "status": {"conditions": []}});
-        world.pod("llm-0-decode-1-worker", "llm-0-decode-0", 0, "new", None, gated);
+        world.pod("llm-0-decode-1-worker", "llm-0-100002-decode-1", 0, "new", None, gated);
         let leaving = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
-        world.pod("llm-0-decode-1-worker", "llm-0-decode-0", 1, "new", Some("n3"), leaving);
-        world.gang("llm-0", json!({"phase": "Running", "placementScore": 0.94}));
-        world.gang("llm-0-decode-0", json!({"phase": "Pending", "conditions": [{"type": "Scheduled", "status": "False",
+        world.pod("llm-0-decode-1-worker", "llm-0-100002-decode-1", 1, "new", Some("n3"), leaving);
+        world.gang("llm-0-100001", "Anchor", json!({"phase": "Running", "placementScore": 0.94}));
+        world.gang("llm-0-100002-decode-1", "Tail", json!({"phase": "Pending", "conditions": [{"type": "Scheduled", "status": "False",
             "reason": "GangNotScheduled", "message": "no rack has 12 GPUs", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}));
         world
     }
@@ -202,5 +203,5 @@ fn what_changed_is_told_in_lines() {
     golden("changes.txt", &(lines.join("\n") + "\n"));
     assert_eq!(changes::lines(Some(&updating()), &updating()), Vec::<String>::new());
     let gone = changes::lines(Some(&updating()), &applied);
-    assert!(gone.contains(&"gang llm-0: gone".to_owned()), "{gone:?}");
+    assert!(gone.contains(&"gang llm-0-100001 (anchor): gone".to_owned()), "{gone:?}");
 }

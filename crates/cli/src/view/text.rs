@@ -138,7 +138,7 @@ fn replica_branch(replica: &ReplicaView, style: Style) -> Branch {
         .gangs
         .iter()
         .map(|gang| {
-            let mut line = format!("gang {}  {}", gang.name, gang.phase);
+            let mut line = format!("gang {} ({})  {}", gang.name, gang.content, gang.phase);
             if let Some(place) = &gang.place {
                 let _ = write!(line, "  in {place}");
             }

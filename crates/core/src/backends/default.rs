@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Backend, Correction, Gang, Mapping, Stamp};
 use crate::command::Kind;
+use crate::object::NewObject;
 
 /// No object, and nothing on pods.
 pub(super) struct Nothing;
@@ -23,7 +24,7 @@ impl Backend for Nothing {
         Stamp::default()
     }
 
-    fn correct(&self, _gang: &Gang<'_>, _stored: &Value, _wanted: &Value) -> Correction {
+    fn correct(&self, _gang: &Gang<'_>, _stored: &Value, _wanted: &NewObject) -> Correction {
         Correction::default()
     }
 

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::objects::{Ours, bounded, condition, object, packing};
 use super::{Backend, BackendTopology, Correction, Gang, Limit, Mapping, Stamp, Wanted, floor, kai_queue, live_groups};
 use crate::command::Kind;
+use crate::object::NewObject;
 
 /// KAI's part of the cluster that a PodGroup is placed in.
 const NODE_POOL: &str = "kai.scheduler/node-pool";
@@ -41,7 +42,7 @@ impl Backend for Kai {
         }
         match written(gang) {
             Ok(object) => Mapping {
-                object: Wanted::Object(object),
+                object: Wanted::Object(Box::new(object)),
                 limits: Vec::new(),
             },
             Err(limit) => Mapping {
@@ -69,11 +70,11 @@ impl Backend for Kai {
         &SKIP
     }
 
-    fn correct(&self, _gang: &Gang<'_>, stored: &Value, wanted: &Value) -> Correction {
+    fn correct(&self, _gang: &Gang<'_>, stored: &Value, wanted: &NewObject) -> Correction {
         let mut patch = OURS.patch(stored, wanted);
         let mut limits = Vec::new();
-        let queue = |object: &Value| object["spec"]["queue"].as_str().unwrap_or_default().to_owned();
-        match (queue(stored), queue(wanted)) {
+        let queue = |spec: &Value| spec["queue"].as_str().unwrap_or_default().to_owned();
+        match (queue(&stored["spec"]), queue(wanted.spec())) {
             (stored, wanted) if stored == wanted => {}
             (stored, wanted) if stored.is_empty() => {
                 let patch = patch.get_or_insert_with(|| json!({}));
@@ -100,7 +101,7 @@ impl Backend for Kai {
     }
 }
 
-fn written(gang: &Gang<'_>) -> Result<Value, Limit> {
+fn written(gang: &Gang<'_>) -> Result<NewObject, Limit> {
     let gang_spec = &gang.object.spec;
     let mut spec = Map::new();
     // KAI takes no PodGroup with a minimum of zero; without one, the minimum of the subgroups counts.

@@ -25,6 +25,8 @@ pub use queues::{kai_queue, volcano_queue};
 
 use crate::command::Kind;
 use crate::facts::SetFacts;
+use crate::object::NewObject;
+use crate::settings::Settings;
 
 /// The name of Volcano's scheduler.
 pub const VOLCANO_SCHEDULER: &str = "volcano";
@@ -46,7 +48,7 @@ pub trait Backend: Sync {
     }
 
     /// How a stored object becomes the wanted one. Fields that belong to the scheduler, or to others, are kept.
-    fn correct(&self, gang: &Gang<'_>, stored: &Value, wanted: &Value) -> Correction;
+    fn correct(&self, gang: &Gang<'_>, stored: &Value, wanted: &NewObject) -> Correction;
 
     /// Why the scheduler has not placed the gang, as the stored object says.
     fn waits_for(&self, stored: &Value) -> Option<String>;
@@ -61,6 +63,18 @@ pub fn of_scheduler(name: &str, native: bool) -> &'static dyn Backend {
         SchedulerBackend::Kubernetes if native => &native::Native,
         SchedulerBackend::Kubernetes | SchedulerBackend::Lpx | SchedulerBackend::Gangs => &default::Nothing,
     }
+}
+
+/// The scheduler of a set: that of its first clique which names one; admission makes them agree.
+pub fn scheduler_of<'a>(facts: &SetFacts<'a>, settings: &'a Settings) -> &'a str {
+    let mut cliques = facts.cliques.iter();
+    let named = cliques.find_map(|clique| clique.template.spec.pod_spec.scheduler_name());
+    named.unwrap_or(&settings.default_scheduler)
+}
+
+/// The back-end of the scheduler of a set.
+pub fn of_set(facts: &SetFacts<'_>, settings: &Settings) -> &'static dyn Backend {
+    of_scheduler(scheduler_of(facts, settings), settings.native_gangs)
 }
 
 /// A PodGang with what is not in it.
@@ -123,7 +137,7 @@ impl Mapping {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
     /// This one.
-    Object(Value),
+    Object(Box<NewObject>),
     /// None: there is nothing to place, or the scheduler reads no such objects.
     Nothing,
     /// It cannot be written down for now; one that is stored is left as it is.
@@ -152,14 +166,11 @@ pub struct Stamp {
 
 impl Stamp {
     /// Puts it on a pod.
-    pub fn put_on(&self, pod: &mut Value) {
-        for (field, entries) in [("labels", &self.labels), ("annotations", &self.annotations)] {
-            for (key, value) in entries {
-                pod["metadata"][field][key] = value.as_str().into();
-            }
-        }
+    pub fn put_on(&self, pod: &mut NewObject) {
+        pod.metadata.labels.extend(self.labels.clone());
+        pod.metadata.annotations.extend(self.annotations.clone());
         if let Some(group) = &self.scheduling_group {
-            pod["spec"]["schedulingGroup"] = serde_json::json!({"podGroupName": group});
+            pod.body.field_mut("spec")["schedulingGroup"] = serde_json::json!({"podGroupName": group});
         }
     }
 }

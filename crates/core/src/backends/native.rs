@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::objects::{Constraint, Ours, bounded, condition, constraints, object};
 use super::{Backend, Correction, Gang, Limit, Mapping, Stamp, Wanted, floor, live_groups};
 use crate::command::Kind;
+use crate::object::NewObject;
 
 /// Only labels: the specification is immutable.
 const OURS: Ours = Ours {
@@ -45,7 +46,7 @@ impl Backend for Native {
             spec.insert("priorityClassName".to_owned(), class.as_str().into());
         }
         Mapping {
-            object: Wanted::Object(object(gang, Kind::NativePodGroup, false, Value::Object(spec))),
+            object: Wanted::Object(Box::new(object(gang, Kind::NativePodGroup, false, Value::Object(spec)))),
             limits: limits(gang, &all, cliques),
         }
     }
@@ -57,7 +58,7 @@ impl Backend for Native {
         }
     }
 
-    fn correct(&self, _gang: &Gang<'_>, stored: &Value, wanted: &Value) -> Correction {
+    fn correct(&self, _gang: &Gang<'_>, stored: &Value, wanted: &NewObject) -> Correction {
         let mut limits = Vec::new();
         let fields = [
             ("schedulingPolicy", None),
@@ -65,7 +66,7 @@ impl Backend for Native {
             ("priorityClassName", Some("WorkloadAwarePreemption")),
         ];
         for (field, gate) in fields {
-            match (stored["spec"].get(field), wanted["spec"].get(field), gate) {
+            match (stored["spec"].get(field), wanted.spec().get(field), gate) {
                 (None, Some(_), Some(gate)) => limits.push(Limit::FieldDropped { field, gate }),
                 // Admission may fill in the cluster's default class.
                 (Some(_), None, Some(_)) if field == "priorityClassName" => {}

@@ -2,48 +2,35 @@
 //! fields of ours.
 
 use coppice_api::names::annotations;
+use coppice_api::names::label_sets::Labels;
 use coppice_api::types::GangTopologyConstraint;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{Gang, live_groups};
 use crate::command::{Kind, merge_patch};
+use crate::object::{Body, Metadata, NewObject, Owner};
 
 /// Annotations of a gang that speak of the PodGang object itself.
 const NOT_COPIED: [&str; 2] = [annotations::PLACEMENT_PLAN, annotations::LAST_APPLIED];
 
 /// An object with the name, labels and annotations of the gang, owned by it.
-pub(super) fn object(gang: &Gang<'_>, kind: Kind, with_annotations: bool, spec: Value) -> Value {
+pub(super) fn object(gang: &Gang<'_>, kind: Kind, with_annotations: bool, spec: Value) -> NewObject {
     let metadata = &gang.object.metadata;
-    let copied = metadata
-        .annotations
-        .clone()
-        .filter(|_| with_annotations)
-        .map(|mut all| {
-            all.retain(|key, _| !NOT_COPIED.contains(&key.as_str()));
-            all
-        });
-    let mut object = json!({
-        "apiVersion": kind.api_version(),
-        "kind": kind.as_str(),
-        "metadata": {
-            "name": metadata.name,
-            "namespace": metadata.namespace,
-            "labels": metadata.labels.clone().unwrap_or_default(),
-            "ownerReferences": [{
-                "apiVersion": Kind::PodGang.api_version(),
-                "kind": Kind::PodGang.as_str(),
-                "name": metadata.name,
-                "uid": metadata.uid,
-                "controller": true,
-                "blockOwnerDeletion": true,
-            }],
+    let copied = metadata.annotations.clone().filter(|_| with_annotations);
+    let mut annotations = copied.unwrap_or_default();
+    annotations.retain(|key, _| !NOT_COPIED.contains(&key.as_str()));
+    NewObject {
+        kind,
+        metadata: Metadata {
+            name: metadata.name.clone().unwrap_or_default(),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            annotations,
+            ..Metadata::default()
         },
-    });
-    object["spec"] = spec;
-    if let Some(copied) = copied.filter(|all| !all.is_empty()) {
-        object["metadata"]["annotations"] = json!(copied);
+        owner: Some(Owner::of(Kind::PodGang, metadata)),
+        body: Body::from_fields([("spec", spec)]),
     }
-    object
 }
 
 /// The required and preferred label key of a constraint.
@@ -106,15 +93,16 @@ pub(super) struct Ours {
 
 impl Ours {
     /// The merge patch that makes the stored object say what the wanted one says, and nothing else.
-    pub(super) fn patch(&self, stored: &Value, wanted: &Value) -> Option<Value> {
+    pub(super) fn patch(&self, stored: &Value, wanted: &NewObject) -> Option<Value> {
         let mut patch = Map::new();
-        let spec = self.spec(&stored["spec"], &wanted["spec"]);
+        let spec = self.spec(&stored["spec"], wanted.spec());
         if let Some(change) = merge_patch(&stored["spec"], &spec) {
             patch.insert("spec".to_owned(), change);
         }
         let mut metadata = Map::new();
-        for field in ["labels", "annotations"] {
-            let lacking = self.lacking(field, &stored["metadata"][field], &wanted["metadata"][field]);
+        let wanted = &wanted.metadata;
+        for (field, wanted) in [("labels", &wanted.labels), ("annotations", &wanted.annotations)] {
+            let lacking = self.lacking(field, &stored["metadata"][field], wanted);
             if !lacking.is_empty() {
                 metadata.insert(field.to_owned(), Value::Object(lacking));
             }
@@ -147,14 +135,12 @@ impl Ours {
     }
 
     /// Labels and annotations are only ever added or put right: others may have added some.
-    fn lacking(&self, field: &str, stored: &Value, wanted: &Value) -> Map<String, Value> {
+    fn lacking(&self, field: &str, stored: &Value, wanted: &Labels) -> Map<String, Value> {
         let kept = |key: &str| field == "labels" && self.kept_labels.contains(&key) && stored.get(key).is_some();
         wanted
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(key, value)| stored.get(*key) != Some(value) && !kept(key))
-            .map(|(key, value)| (key.clone(), value.clone()))
+            .iter()
+            .filter(|(key, value)| stored[key.as_str()] != value.as_str() && !kept(key))
+            .map(|(key, value)| (key.clone(), value.as_str().into()))
             .collect()
     }
 }

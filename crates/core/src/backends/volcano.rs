@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::objects::{Constraint, Ours, bounded, condition, constraints, object};
 use super::{Backend, Correction, Gang, Limit, Mapping, Stamp, Wanted, floor, live_groups, volcano_queue};
 use crate::command::Kind;
+use crate::object::NewObject;
 
 const OURS: Ours = Ours {
     fields: &["minMember", "queue", "priorityClassName"],
@@ -54,7 +55,12 @@ impl Backend for Volcano {
         let policies: Vec<Value> = live_groups(spec).map(policy).collect();
         wanted.insert("subGroupPolicy".to_owned(), policies.into());
         Mapping {
-            object: Wanted::Object(object(gang, Kind::VolcanoPodGroup, false, Value::Object(wanted))),
+            object: Wanted::Object(Box::new(object(
+                gang,
+                Kind::VolcanoPodGroup,
+                false,
+                Value::Object(wanted),
+            ))),
             limits: topology(gang).into_iter().collect(),
         }
     }
@@ -67,12 +73,12 @@ impl Backend for Volcano {
         stamp
     }
 
-    fn correct(&self, gang: &Gang<'_>, stored: &Value, wanted: &Value) -> Correction {
+    fn correct(&self, gang: &Gang<'_>, stored: &Value, wanted: &NewObject) -> Correction {
         let mut wanted = wanted.clone();
         // Floors that are given up all at once say that the gang was placed, not that it may be taken apart.
         if floor(&gang.object.spec) == 0 && stored["spec"]["minMember"].is_number() {
             for field in ["minMember", "subGroupPolicy"] {
-                wanted["spec"][field] = stored["spec"][field].clone();
+                wanted.body.field_mut("spec")[field] = stored["spec"][field].clone();
             }
         }
         Correction {

@@ -8,6 +8,7 @@
 //! Nothing here reads a clock: the same replica gets the same gangs again.
 
 mod epochs;
+mod made_from;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use coppice_api::names::{Epoch, ReplicaName, labels};
 use coppice_api::types::{PodGang, PodGangMapEntry, PodGangMapSpec, PodGangRole};
 
 use epochs::Epochs;
+pub use made_from::MadeFrom;
 
 /// The gangs of a replica, by epoch.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,13 +4,14 @@ use coppice_api::names::label_sets::autoscaler_labels;
 use coppice_api::names::labels;
 use coppice_api::names::object_names::autoscaler_name;
 use coppice_api::types::AutoScalingConfig;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::Owner;
 use crate::facts::SetFacts;
+use crate::kind::Kind;
+use crate::object::{Body, Metadata, NewObject, Owner};
 
 /// The autoscalers of one replica: one for each standalone clique and each scaling group that asks for it.
-pub fn autoscalers(facts: &SetFacts<'_>, replica: u32) -> Vec<Value> {
+pub fn autoscalers(facts: &SetFacts<'_>, replica: u32) -> Vec<NewObject> {
     let name = facts.replica(replica);
     let cliques = facts
         .cliques
@@ -21,7 +22,7 @@ pub fn autoscalers(facts: &SetFacts<'_>, replica: u32) -> Vec<Value> {
             Some(autoscaler(
                 facts,
                 replica,
-                "PodClique",
+                Kind::PodClique,
                 &name.clique_name(&clique.template.name),
                 config,
             ))
@@ -31,7 +32,7 @@ pub fn autoscalers(facts: &SetFacts<'_>, replica: u32) -> Vec<Value> {
         Some(autoscaler(
             facts,
             replica,
-            "PodCliqueScalingGroup",
+            Kind::PodCliqueScalingGroup,
             &name.scaling_group(&group.config.name).to_string(),
             config,
         ))
@@ -39,9 +40,9 @@ pub fn autoscalers(facts: &SetFacts<'_>, replica: u32) -> Vec<Value> {
     cliques.chain(groups).collect()
 }
 
-fn autoscaler(facts: &SetFacts<'_>, replica: u32, kind: &str, target: &str, config: &AutoScalingConfig) -> Value {
+fn autoscaler(facts: &SetFacts<'_>, replica: u32, kind: Kind, target: &str, config: &AutoScalingConfig) -> NewObject {
     let mut spec = json!({
-        "scaleTargetRef": {"apiVersion": "grove.io/v1alpha1", "kind": kind, "name": target},
+        "scaleTargetRef": {"apiVersion": kind.api_version(), "kind": kind.as_str(), "name": target},
         "maxReplicas": config.max_replicas,
     });
     if let Some(minimum) = config.min_replicas {
@@ -52,15 +53,15 @@ fn autoscaler(facts: &SetFacts<'_>, replica: u32, kind: &str, target: &str, conf
     }
     let mut labels = autoscaler_labels(facts.name(), target);
     labels.insert(labels::SET_REPLICA_INDEX.to_owned(), replica.to_string());
-    json!({
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {
-            "name": autoscaler_name(target),
-            "namespace": facts.namespace(),
-            "labels": labels,
-            "ownerReferences": Owner::set(facts.set).reference(),
+    NewObject {
+        kind: Kind::HorizontalPodAutoscaler,
+        metadata: Metadata {
+            name: autoscaler_name(target),
+            namespace: facts.namespace().to_owned(),
+            labels,
+            ..Metadata::default()
         },
-        "spec": spec,
-    })
+        owner: Some(Owner::set(facts.set)),
+        body: Body::spec(&spec),
+    }
 }

@@ -6,12 +6,13 @@ use coppice_api::names::annotations;
 use coppice_api::names::label_sets::{ClaimOwner, Labels, claim_labels};
 use coppice_api::names::object_names::{replica_claim_name, shared_claim_name};
 use coppice_api::types::{ResourceSharing, ResourceSharingScope};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::Owner;
 use crate::context::SetContext;
 use crate::facts::SetFacts;
+use crate::kind::Kind;
 use crate::layout::{CliqueLayout, Place};
+use crate::object::{Body, Metadata, NewObject, Owner};
 
 /// A claim that a pod uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,23 +163,24 @@ pub fn template_objects(facts: &SetFacts<'_>) -> BTreeSet<(String, String)> {
 }
 
 /// A ResourceClaim.
-pub fn resource_claim(facts: &SetFacts<'_>, wanted: &WantedClaim<'_>, owner: &Owner, content: &Value) -> Value {
-    json!({
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {
-            "name": wanted.name,
-            "namespace": facts.namespace(),
-            "labels": wanted.labels,
-            "ownerReferences": owner.reference(),
+pub fn resource_claim(facts: &SetFacts<'_>, wanted: &WantedClaim<'_>, owner: &Owner, content: &Value) -> NewObject {
+    NewObject {
+        kind: Kind::ResourceClaim,
+        metadata: Metadata {
+            name: wanted.name.clone(),
+            namespace: facts.namespace().to_owned(),
+            labels: wanted.labels.clone(),
+            ..Metadata::default()
         },
-        "spec": content,
-    })
+        owner: Some(owner.clone()),
+        body: Body::from_fields([("spec", content.clone())]),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_template_of_another_namespace_needs_its_consent() {

@@ -1,25 +1,34 @@
 //! PodClique objects.
 
-use coppice_api::names::label_sets::{Member, member_clique_labels, standalone_clique_labels};
+use coppice_api::names::label_sets::{Labels, Member, member_clique_labels, standalone_clique_labels};
 use coppice_api::names::{annotations, environment, finalizers, labels};
-use serde_json::{Value, json};
+use coppice_api::types::{PodCliqueSpec, PodSpec};
 
-use super::Owner;
 use super::environment::{from_label, prepend, variable};
 use crate::facts::SetFacts;
+use crate::kind::Kind;
 use crate::layout::{CliqueLayout, Place, ReplicaLayout};
 use crate::mnnvl;
+use crate::object::{Body, Metadata, NewObject, Owner};
 
-/// The PodClique at `clique`, owned by the set or by its scaling group.
-///
-/// Its pod specification is the template's; in a scaling group its containers are told where they stand in it.
-pub fn pod_clique(
+/// The part of a PodClique that its pods are made from, and that an update replaces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CliqueTemplate {
+    /// Labels of the PodClique: those of the template and ours.
+    pub labels: Labels,
+    /// Annotations of the PodClique.
+    pub annotations: Labels,
+    /// The template's pod specification; in a scaling group its containers are told where they stand in it.
+    pub pod_spec: PodSpec,
+}
+
+/// The template of the PodClique at `clique`.
+pub fn clique_template(
     facts: &SetFacts<'_>,
     layout: &ReplicaLayout,
     clique: &CliqueLayout,
     template_hash: &str,
-    owner: &Owner,
-) -> Value {
+) -> CliqueTemplate {
     let template = facts.cliques[clique.position].template;
     let replica = facts.replica(layout.index);
     let gang = layout.gang_of(clique);
@@ -52,29 +61,43 @@ pub fn pod_clique(
     let mut annotations = template.annotations.clone();
     annotations.remove(annotations::TOPOLOGY_NAME);
 
-    let mut spec = json!({
-        "roleName": template.spec.role_name,
-        "replicas": clique.replicas,
-        "minAvailable": facts.cliques[clique.position].min_available,
-        "podSpec": pod_spec,
-    });
-    if !clique.parents.is_empty() {
-        spec["startsAfter"] = clique.parents.iter().map(|parent| parent.clique.as_str()).collect();
+    CliqueTemplate {
+        labels,
+        annotations,
+        pod_spec: pod_spec.into(),
     }
-    if let Some(scaling) = &template.spec.auto_scaling_config {
-        spec["autoScalingConfig"] = json!(scaling);
-    }
-    json!({
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "PodClique",
-        "metadata": {
-            "name": clique.name,
-            "namespace": facts.namespace(),
-            "labels": labels,
-            "annotations": annotations,
-            "finalizers": [finalizers::POD_CLIQUE],
-            "ownerReferences": owner.reference(),
+}
+
+/// The PodClique at `clique`, owned by the set or by its scaling group.
+pub fn pod_clique(
+    facts: &SetFacts<'_>,
+    layout: &ReplicaLayout,
+    clique: &CliqueLayout,
+    template_hash: &str,
+    owner: &Owner,
+) -> NewObject {
+    let of_set = &facts.cliques[clique.position];
+    let template = clique_template(facts, layout, clique, template_hash);
+    let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    let spec = PodCliqueSpec {
+        role_name: of_set.template.spec.role_name.clone(),
+        pod_spec: template.pod_spec,
+        replicas: number(clique.replicas),
+        min_available: Some(number(of_set.min_available)),
+        starts_after: clique.parents.iter().map(|parent| parent.clique.clone()).collect(),
+        auto_scaling_config: of_set.template.spec.auto_scaling_config.clone(),
+        ..PodCliqueSpec::default()
+    };
+    NewObject {
+        kind: Kind::PodClique,
+        metadata: Metadata {
+            name: clique.name.clone(),
+            namespace: facts.namespace().to_owned(),
+            labels: template.labels,
+            annotations: template.annotations,
+            finalizers: vec![finalizers::POD_CLIQUE],
         },
-        "spec": spec,
-    })
+        owner: Some(owner.clone()),
+        body: Body::spec(&spec),
+    }
 }

@@ -9,13 +9,13 @@ use coppice_api::types::{
     GangPackConstraint, GangTopologyConstraint, NamespacedName, PodGangSpec, PodGroup, TopologyConstraint,
     TopologyConstraintGroupConfig,
 };
-use serde_json::{Value, json};
 
-use super::Owner;
-use crate::backends::{self, Backend};
+use crate::backends;
 use crate::facts::SetFacts;
 use crate::gang_map::Entry;
+use crate::kind::Kind;
 use crate::layout::{GangLayout, ReplicaLayout};
+use crate::object::{Body, Metadata, NewObject, Owner};
 use crate::settings::{Settings, TopologyLevels};
 
 /// The PodGang at `gang`. `pods` holds the names of each clique's pods, by name of the clique; they are listed sorted.
@@ -28,7 +28,7 @@ pub fn pod_gang(
     layout: &ReplicaLayout,
     gang: &GangLayout,
     pods: &BTreeMap<String, Vec<String>>,
-) -> Value {
+) -> NewObject {
     let template = &facts.set.spec.template;
     let topology = topology.filter(|_| settings.topology_aware);
     let translate = |constraint: Option<&TopologyConstraint>| translated(constraint, topology);
@@ -79,7 +79,7 @@ pub fn pod_gang(
         });
         annotations.extend(key.map(|key| (spread.key().to_owned(), key.to_owned())));
     }
-    let of_backend = backend(facts, settings).gang_annotations().iter();
+    let of_backend = backends::of_set(facts, settings).gang_annotations().iter();
     annotations.extend(of_backend.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
     let of_set = metadata.labels.clone().unwrap_or_default();
     let entry = gang.entry.map(|entry| &layout.map.entries[entry]);
@@ -88,33 +88,24 @@ pub fn pod_gang(
         role: entry.map_or("", |entry| entry.role.as_str()),
         generation_hash: entry.map_or("", Entry::generation_hash),
     };
-    let labels = pod_gang_labels(&of_set, facts.replica(layout.index), scheduler(facts, settings), entry);
-    json!({
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "metadata": {
-            "name": gang.name,
-            "namespace": facts.namespace(),
-            "labels": labels,
-            "annotations": annotations,
-            "ownerReferences": Owner::set(facts.set).reference(),
+    let labels = pod_gang_labels(
+        &of_set,
+        facts.replica(layout.index),
+        backends::scheduler_of(facts, settings),
+        entry,
+    );
+    NewObject {
+        kind: Kind::PodGang,
+        metadata: Metadata {
+            name: gang.name.clone(),
+            namespace: facts.namespace().to_owned(),
+            labels,
+            annotations,
+            ..Metadata::default()
         },
-        "spec": spec,
-    })
-}
-
-/// The scheduler of a set: that of its first clique which names one; admission makes them agree.
-pub(crate) fn scheduler<'a>(facts: &SetFacts<'a>, settings: &'a Settings) -> &'a str {
-    let named = facts
-        .cliques
-        .iter()
-        .find_map(|clique| clique.template.spec.pod_spec.scheduler_name());
-    named.unwrap_or(&settings.default_scheduler)
-}
-
-/// The mapping of gangs for the scheduler of a set.
-pub(crate) fn backend(facts: &SetFacts<'_>, settings: &Settings) -> &'static dyn Backend {
-    backends::of_scheduler(scheduler(facts, settings), settings.native_gangs)
+        owner: Some(Owner::set(facts.set)),
+        body: Body::spec(&spec),
+    }
 }
 
 /// The cliques of each copy of a group are placed together as the group asks, in the gang that the copy belongs to.

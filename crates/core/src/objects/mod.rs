@@ -1,6 +1,6 @@
 //! The objects of a set, written down as they are to be created.
 //!
-//! Each function takes facts and a layout and returns one object as JSON. None reads the cluster; whether the object
+//! Each function takes facts and a layout and returns one object. None reads the cluster; whether the object
 //! exists already, and in which order things happen, is decided elsewhere.
 
 mod access;
@@ -20,49 +20,12 @@ pub use autoscaler::autoscalers;
 pub use claims::{
     Claim, WantedClaim, claim_content, claims_of_pod, resource_claim, template_object, template_objects, wanted_claims,
 };
-pub use clique::pod_clique;
+pub use clique::{CliqueTemplate, clique_template, pod_clique};
 pub use gang::pod_gang;
-pub(crate) use gang::{backend, scheduler};
 pub use gang_map::gang_map;
 pub use pod::{PodIdentity, pod};
 pub use scaling_group::scaling_group;
 pub use service::headless_service;
-
-use coppice_api::types::PodCliqueSet;
-use serde_json::{Value, json};
-
-/// The object that controls another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Its kind; the API version is the one of this API.
-    pub kind: &'static str,
-    /// Its name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-}
-
-impl Owner {
-    /// A set as owner.
-    pub fn set(set: &PodCliqueSet) -> Self {
-        Self {
-            kind: "PodCliqueSet",
-            name: set.metadata.name.clone().unwrap_or_default(),
-            uid: set.metadata.uid.clone().unwrap_or_default(),
-        }
-    }
-
-    pub(crate) fn reference(&self) -> Value {
-        json!([{
-            "apiVersion": "grove.io/v1alpha1",
-            "kind": self.kind,
-            "name": self.name,
-            "uid": self.uid,
-            "controller": true,
-            "blockOwnerDeletion": true,
-        }])
-    }
-}
 
 #[cfg(test)]
 pub(crate) mod testing {

@@ -1,18 +1,19 @@
 //! Pods.
 
-use std::collections::BTreeMap;
-
-use coppice_api::names::label_sets::pod_labels;
+use coppice_api::names::label_sets::{Labels, pod_labels};
 use coppice_api::names::pod_names::{pod_hostname, pod_name};
 use coppice_api::names::{environment, finalizers, labels};
+use coppice_api::types::PodClique;
 use serde_json::{Map, Value, json};
 
 use super::environment::{for_each_container, from_label, prepend, variable};
-use super::gang::backend;
-use super::{Owner, claims_of_pod, waiter};
+use super::{claims_of_pod, waiter};
+use crate::backends;
 use crate::facts::SetFacts;
+use crate::kind::Kind;
 use crate::layout::{CliqueLayout, ReplicaLayout};
 use crate::mnnvl;
+use crate::object::{Body, Metadata, NewObject, Owner};
 use crate::settings::Settings;
 
 /// Which pod of a clique.
@@ -31,35 +32,47 @@ pub fn pod(
     settings: &Settings,
     layout: &ReplicaLayout,
     clique: &CliqueLayout,
-    stored: &Value,
+    stored: &PodClique,
     identity: PodIdentity<'_>,
-) -> Value {
+) -> NewObject {
     let replica = facts.replica(layout.index);
     let gang = layout.gang_of(clique);
-    let text = |pointer: &str| {
-        stored
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
+    let spec = specification(facts, settings, layout, clique, stored, identity.index);
+    let none = Labels::new();
+    let of_clique = stored.metadata.labels.as_ref().unwrap_or(&none);
+    let mut pod = NewObject {
+        kind: Kind::Pod,
+        metadata: Metadata {
+            name: pod_name(&clique.name, identity.index, identity.token),
+            namespace: facts.namespace().to_owned(),
+            labels: pod_labels(of_clique, replica, &clique.name, &gang.name, identity.index),
+            annotations: stored.metadata.annotations.clone().unwrap_or_default(),
+            ..Metadata::default()
+        },
+        owner: Some(Owner::of(Kind::PodClique, &stored.metadata)),
+        body: Body::from_fields([("spec", spec.into())]),
     };
-    let strings = |pointer: &str| -> BTreeMap<String, String> {
-        let map = stored.pointer(pointer).and_then(Value::as_object);
-        map.into_iter()
-            .flatten()
-            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-            .collect()
-    };
-    let mut spec: Map<String, Value> = stored
-        .pointer("/spec/podSpec")
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default();
+    backends::of_set(facts, settings)
+        .stamp(&gang.name, &clique.name)
+        .put_on(&mut pod);
+    pod
+}
 
+/// The specification of a pod: that of its clique, with what places it, names it and makes it wait.
+fn specification(
+    facts: &SetFacts<'_>,
+    settings: &Settings,
+    layout: &ReplicaLayout,
+    clique: &CliqueLayout,
+    stored: &PodClique,
+    index: u32,
+) -> Map<String, Value> {
+    let replica = facts.replica(layout.index);
+    let mut spec = stored.spec.pod_spec.as_map().clone();
     if !facts.auto_mnnvl {
         mnnvl::remove_claim(&mut spec);
     }
-    if layout.dependencies(gang).next().is_some() {
+    if layout.dependencies(layout.gang_of(clique)).next().is_some() {
         add_gate(&mut spec);
     }
     if spec
@@ -92,33 +105,13 @@ pub fn pod(
             from_label(environment::POD_INDEX, labels::POD_INDEX),
         ],
     );
-    spec.insert("hostname".to_owned(), pod_hostname(&clique.name, identity.index).into());
+    spec.insert("hostname".to_owned(), pod_hostname(&clique.name, index).into());
     spec.insert("subdomain".to_owned(), replica.headless_service_name().into());
-    add_claims(&mut spec, facts, layout, clique, identity.index);
+    add_claims(&mut spec, facts, layout, clique, index);
     if !clique.parents.is_empty() {
         waiter::add(&mut spec, settings, &clique.parents);
     }
-    let owner = Owner {
-        kind: "PodClique",
-        name: clique.name.clone(),
-        uid: text("/metadata/uid"),
-    };
-    let mut pod = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": pod_name(&clique.name, identity.index, identity.token),
-            "namespace": facts.namespace(),
-            "labels": pod_labels(&strings("/metadata/labels"), replica, &clique.name, &gang.name, identity.index),
-            "annotations": strings("/metadata/annotations"),
-            "ownerReferences": owner.reference(),
-        },
-        "spec": spec,
-    });
-    backend(facts, settings)
-        .stamp(&gang.name, &clique.name)
-        .put_on(&mut pod);
-    pod
+    spec
 }
 
 /// A pod waits until the gangs that its own depends on are placed. Gates of others stay as they are.

@@ -2,14 +2,15 @@
 
 use coppice_api::names::label_sets::scaling_group_labels;
 use coppice_api::names::{annotations, finalizers};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::Owner;
 use crate::facts::SetFacts;
+use crate::kind::Kind;
 use crate::layout::{GroupLayout, ReplicaLayout};
+use crate::object::{Body, Metadata, NewObject, Owner};
 
 /// The PodCliqueScalingGroup at `group`.
-pub fn scaling_group(facts: &SetFacts<'_>, layout: &ReplicaLayout, group: &GroupLayout) -> Value {
+pub fn scaling_group(facts: &SetFacts<'_>, layout: &ReplicaLayout, group: &GroupLayout) -> NewObject {
     let config = &facts.groups[group.position];
     let name = facts.replica(layout.index).scaling_group(&config.config.name);
     let mut annotations = config.config.annotations.clone();
@@ -25,21 +26,20 @@ pub fn scaling_group(facts: &SetFacts<'_>, layout: &ReplicaLayout, group: &Group
             .entry(annotations::MNNVL_GROUP.to_owned())
             .or_insert_with(|| of_set.clone());
     }
-    json!({
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "PodCliqueScalingGroup",
-        "metadata": {
-            "name": group.name,
-            "namespace": facts.namespace(),
-            "labels": scaling_group_labels(name),
-            "annotations": annotations,
-            "finalizers": [finalizers::POD_CLIQUE_SCALING_GROUP],
-            "ownerReferences": Owner::set(facts.set).reference(),
+    NewObject {
+        kind: Kind::PodCliqueScalingGroup,
+        metadata: Metadata {
+            name: group.name.clone(),
+            namespace: facts.namespace().to_owned(),
+            labels: scaling_group_labels(name),
+            annotations,
+            finalizers: vec![finalizers::POD_CLIQUE_SCALING_GROUP],
         },
-        "spec": {
+        owner: Some(Owner::set(facts.set)),
+        body: Body::spec(&json!({
             "replicas": group.wanted,
             "minAvailable": config.min_available,
             "cliqueNames": config.config.clique_names,
-        },
-    })
+        })),
+    }
 }

@@ -2,13 +2,14 @@
 
 use coppice_api::names::label_sets::headless_service_labels;
 use coppice_api::names::selectors::headless_service_selector;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::Owner;
 use crate::facts::SetFacts;
+use crate::kind::Kind;
+use crate::object::{Body, Metadata, NewObject, Owner};
 
 /// The headless Service through which the pods of one replica find each other.
-pub fn headless_service(facts: &SetFacts<'_>, replica: u32) -> Value {
+pub fn headless_service(facts: &SetFacts<'_>, replica: u32) -> NewObject {
     let name = facts.replica(replica);
     let config = facts
         .set
@@ -17,19 +18,19 @@ pub fn headless_service(facts: &SetFacts<'_>, replica: u32) -> Value {
         .headless_service_config
         .clone()
         .unwrap_or_default();
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": name.headless_service_name(),
-            "namespace": facts.namespace(),
-            "labels": headless_service_labels(name),
-            "ownerReferences": Owner::set(facts.set).reference(),
+    NewObject {
+        kind: Kind::Service,
+        metadata: Metadata {
+            name: name.headless_service_name(),
+            namespace: facts.namespace().to_owned(),
+            labels: headless_service_labels(name),
+            ..Metadata::default()
         },
-        "spec": {
+        owner: Some(Owner::set(facts.set)),
+        body: Body::spec(&json!({
             "clusterIP": "None",
             "selector": headless_service_selector(facts.name(), replica),
             "publishNotReadyAddresses": config.publish_not_ready_addresses,
-        },
-    })
+        })),
+    }
 }

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coppice_api::names::labels;
 use serde_json::{Value, json};
 
 use super::{Draft, Replica, weight};
 use crate::command::{Command, Kind, merge_patch};
 use crate::layout::Place;
-use crate::objects::{self, Owner};
+use crate::object::{NewObject, Owner};
+use crate::objects;
 use crate::snapshot::{target_of, target_of_value};
 use crate::update::Directive;
 
@@ -22,21 +22,16 @@ pub(crate) fn plan(replica: &Replica<'_>, directive: Directive, draft: &mut Draf
 
 fn service(replica: &Replica<'_>, draft: &mut Draft) {
     let desired = objects::headless_service(&replica.context.facts, replica.layout.index);
-    let name = desired["metadata"]["name"].as_str().unwrap_or_default();
-    correct(
-        Kind::Service,
-        replica.snapshot.services.get(name).map(AsRef::as_ref),
-        desired,
-        draft,
-    );
+    let stored = replica.snapshot.services.get(&desired.metadata.name);
+    correct(stored.map(AsRef::as_ref), desired, draft);
 }
 
 fn autoscalers(replica: &Replica<'_>, draft: &mut Draft) {
     let mut wanted = BTreeSet::new();
     for desired in objects::autoscalers(&replica.context.facts, replica.layout.index) {
-        let name = desired["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let name = desired.metadata.name.clone();
         let stored = replica.snapshot.autoscalers.get(&name).map(AsRef::as_ref);
-        correct(Kind::HorizontalPodAutoscaler, stored, desired, draft);
+        correct(stored, desired, draft);
         wanted.insert(name);
     }
     for (_, stored) in replica
@@ -51,7 +46,7 @@ fn autoscalers(replica: &Replica<'_>, draft: &mut Draft) {
 
 /// Creates an object, or patches the fields in which the stored one differs from what we want. Fields that we do not
 /// name (defaults of the API server, labels of others) are left alone, so nothing is written over and over.
-fn correct(kind: Kind, stored: Option<&Value>, desired: Value, draft: &mut Draft) {
+fn correct(stored: Option<&Value>, desired: NewObject, draft: &mut Draft) {
     let Some(stored) = stored else {
         draft.children.push(Command::Create(desired));
         return;
@@ -59,10 +54,10 @@ fn correct(kind: Kind, stored: Option<&Value>, desired: Value, draft: &mut Draft
     if stored["metadata"]["deletionTimestamp"].is_string() {
         return;
     }
-    let owned = json!({"metadata": {"labels": desired["metadata"]["labels"]}, "spec": desired["spec"]});
+    let owned = json!({"metadata": {"labels": desired.metadata.labels}, "spec": desired.spec()});
     if let Some(patch) = missing(stored, &owned) {
         draft.children.push(Command::Merge {
-            target: target_of_value(kind, stored),
+            target: target_of_value(desired.kind, stored),
             patch,
         });
     }
@@ -97,7 +92,7 @@ fn scaling_groups(replica: &Replica<'_>, draft: &mut Draft) {
             super::teardown::group(stored, replica.snapshot, draft);
             continue;
         }
-        let mut owned = json!({"metadata": {"labels": desired["metadata"]["labels"]}, "spec": desired["spec"]});
+        let mut owned = json!({"metadata": {"labels": desired.metadata.labels}, "spec": desired.spec()});
         if let Some(spec) = owned["spec"].as_object_mut() {
             spec.remove("replicas");
         }
@@ -126,11 +121,7 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
                 let Some(stored) = replica.snapshot.groups.get(&replica.layout.groups[group].name) else {
                     continue;
                 };
-                Owner {
-                    kind: "PodCliqueScalingGroup",
-                    name: replica.layout.groups[group].name.clone(),
-                    uid: stored.metadata.uid.clone().unwrap_or_default(),
-                }
+                Owner::of(Kind::PodCliqueScalingGroup, &stored.metadata)
             }
         };
         match state.stored {
@@ -147,12 +138,11 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
                 super::teardown::clique(stored, replica.snapshot, draft);
             }
             Some(stored) if directive != Directive::Hold => {
-                let desired = objects::pod_clique(facts, &replica.layout, clique, &state.hash, &owner);
                 // What is not part of the template follows at once; the template itself is the strategy's business.
-                let wanted = json!({"spec": {"autoScalingConfig": desired["spec"]["autoScalingConfig"]}});
-                let current = json!({"spec": {"autoScalingConfig": stored.spec.auto_scaling_config}});
-                if let Some(patch) = merge_patch(&current, &wanted) {
+                let wanted = &facts.cliques[clique.position].template.spec.auto_scaling_config;
+                if let Some(patch) = merge_patch(&json!(stored.spec.auto_scaling_config), &json!(wanted)) {
                     let target = target_of(Kind::PodClique, &stored.metadata);
+                    let patch = json!({"spec": {"autoScalingConfig": patch}});
                     draft.children.push(Command::Merge { target, patch });
                 }
             }
@@ -170,34 +160,4 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
             super::teardown::clique(stored, replica.snapshot, draft);
         }
     }
-}
-
-/// The patch that gives a clique the set's template: pod specification, the author's labels and annotations, identity.
-pub(crate) fn template_patch(replica: &Replica<'_>, index: usize) -> Option<Command> {
-    let clique = &replica.layout.cliques[index];
-    let stored = replica.cliques[index].stored?;
-    let owner = Owner {
-        kind: "",
-        name: String::new(),
-        uid: String::new(),
-    };
-    let hash = replica.context.identities[clique.position].label();
-    let desired = objects::pod_clique(&replica.context.facts, &replica.layout, clique, &hash, &owner);
-    let view = |labels: Value, annotations: Value, pod_spec: Value| json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": {"podSpec": pod_spec}});
-    let current = view(
-        json!(stored.metadata.labels.clone().unwrap_or_default()),
-        json!(stored.metadata.annotations.clone().unwrap_or_default()),
-        json!(stored.spec.pod_spec),
-    );
-    let wanted = view(
-        desired["metadata"]["labels"].clone(),
-        desired["metadata"]["annotations"].clone(),
-        desired["spec"]["podSpec"].clone(),
-    );
-    debug_assert!(wanted["metadata"]["labels"][labels::POD_TEMPLATE_HASH].is_string());
-    let patch = merge_patch(&current, &wanted)?;
-    Some(Command::Merge {
-        target: target_of(Kind::PodClique, &stored.metadata),
-        patch,
-    })
 }

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use super::{Draft, Replica, children, pods, weight};
 use crate::command::{Command, Kind};
-use crate::objects::{self, Owner, WantedClaim};
-use crate::reasons;
+use crate::object::Owner;
+use crate::objects::{self, WantedClaim};
+use crate::reasons::Reason;
 use crate::snapshot::{ReplicaSnapshot, target_of_value};
 
 /// What claims mean for pods.
@@ -43,7 +44,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
                 hold(
                     replica,
                     entry,
-                    reasons::WAITING_FOR_CLAIM,
+                    Reason::WaitingForResourceClaim,
                     "is being deleted",
                     &mut claims,
                     draft,
@@ -70,7 +71,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
             hold(
                 replica,
                 entry,
-                reasons::WAITING_FOR_TEMPLATE,
+                Reason::WaitingForResourceClaimTemplate,
                 &message,
                 &mut claims,
                 draft,
@@ -94,14 +95,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Claims {
     claims
 }
 
-fn hold(
-    replica: &Replica<'_>,
-    entry: &Planned<'_>,
-    reason: &'static str,
-    why: &str,
-    claims: &mut Claims,
-    draft: &mut Draft,
-) {
+fn hold(replica: &Replica<'_>, entry: &Planned<'_>, reason: Reason, why: &str, claims: &mut Claims, draft: &mut Draft) {
     for &index in &entry.users {
         let message = format!("the claim {} {why}", entry.claim.name);
         draft.wait(&replica.layout.cliques[index].name, reason, message);
@@ -135,7 +129,7 @@ fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
         let config = facts.groups[group.position].config;
         let copies = (0..group.copies).collect();
         let stored = replica.snapshot.groups.get(&group.name);
-        let owner = stored.map(|stored| owner_of("PodCliqueScalingGroup", &stored.metadata));
+        let owner = stored.map(|stored| Owner::of(Kind::PodCliqueScalingGroup, &stored.metadata));
         for claim in objects::wanted_claims(
             ClaimOwner::ScalingGroup(set, &group.name),
             &config.resource_sharing,
@@ -154,21 +148,13 @@ fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
         let present = replica.snapshot.pods.values().filter(|pod| pod.clique == clique.name);
         let mut indices: BTreeSet<u32> = present.filter_map(|pod| pod.index).collect();
         indices.extend(pods::free_indices(state));
-        let owner = state.stored.map(|stored| owner_of("PodClique", &stored.metadata));
+        let owner = state.stored.map(|stored| Owner::of(Kind::PodClique, &stored.metadata));
         for claim in objects::wanted_claims(ClaimOwner::Clique(set, &clique.name), sharing, &indices) {
             let (owner, users) = (owner.clone(), vec![position]);
             planned.push(Planned { claim, owner, users });
         }
     }
     planned
-}
-
-fn owner_of(kind: &'static str, metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Owner {
-    Owner {
-        kind,
-        name: metadata.name.clone().unwrap_or_default(),
-        uid: metadata.uid.clone().unwrap_or_default(),
-    }
 }
 
 /// Whether pods are left that may use a claim. A clique stays until its pods are gone, so it stands for them.

@@ -2,21 +2,17 @@
 
 use coppice_api::names::selectors::clique_selector;
 use coppice_api::types::{PodClique, PodCliqueStatus, PodCliqueUpdateProgress, PodsSelectedToUpdate};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::clique_state::BREACHED;
-use super::terminating::{IN_PROGRESS, Terminating};
-use super::{CliqueState, Draft, Replica};
+use super::{CliqueState, Draft, Replica, Wait};
 use crate::command::{Command, Kind, Urgency, status_patch};
-use crate::conditions::{self, Verdict, whole_seconds};
-use crate::reasons;
+use crate::conditions::{self, ConditionType, Verdict, whole_seconds};
+use crate::health::breach::{self, marked};
+use crate::health::terminating::Terminating;
+use crate::reasons::Reason;
 use crate::report;
-use crate::settings::Settings;
 use crate::snapshot::target_of;
 use crate::update::{Directive, Rolling};
-
-/// The condition by which a clique says that its minimum has nodes.
-pub(crate) const SCHEDULED: &str = "PodCliqueScheduled";
 
 pub(crate) fn plan(
     replica: &Replica<'_>,
@@ -25,6 +21,7 @@ pub(crate) fn plan(
     terminating: &Terminating,
     draft: &mut Draft,
 ) {
+    let waits = draft.foremost_waits();
     for (index, state) in replica.cliques.iter().enumerate() {
         let Some(stored) = state.stored.filter(|_| state.alive()) else {
             continue;
@@ -40,6 +37,8 @@ pub(crate) fn plan(
         let updating = rolling.cliques.contains(&index);
         judge(replica, stored, state, updating, &mut status);
         mark(replica, stored, terminating, index, &mut status);
+        let wait = waits.get(&replica.layout.cliques[index].name);
+        report_wait(wait, &mut status.conditions, stored.metadata.generation, replica.now);
         let lost = !updating && lost_all(&before, &status, state);
         events(stored, &before, &status, lost, draft);
         let urgency = urgency(&before, &status, lost, state);
@@ -144,117 +143,22 @@ fn judge(
     let (scheduled, minimum) = (state.scheduled(), state.min_available);
     let enough = scheduled >= minimum;
     let verdict = Verdict {
-        kind: SCHEDULED,
+        kind: ConditionType::PodCliqueScheduled,
         status: Some(enough),
         reason: if enough {
-            reasons::SUFFICIENT_SCHEDULED
+            Reason::SufficientScheduledPods
         } else {
-            reasons::INSUFFICIENT_SCHEDULED
+            Reason::InsufficientScheduledPods
         },
         message: format!("{scheduled} pods have a node, {minimum} are needed"),
     };
     conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
     conditions::set(
         &mut status.conditions,
-        breach(state, updating, replica.context.settings),
+        breach::of_clique(state, updating, replica.context.settings),
         stored.metadata.generation,
         replica.now,
     );
-}
-
-/// Whether a clique has fallen below its minimum.
-///
-/// It has when some but too few of its pods have a node, or when its minimum was ready once and is not any more. It has
-/// not while it is starting for the first time or after a termination, while it is being updated, or when it never had
-/// or has lost every node: terminating the rest of a gang that has nothing left here would free nothing for it (unless
-/// the settings want it all the same). Nor has it while it grows: what was scaled below its minimum and up again never
-/// had the new minimum, and the pods that run must not go because there is no room for more.
-///
-/// The reason before tells whether its minimum was ready once.
-pub(crate) fn breach(state: &CliqueState<'_>, updating: bool, settings: &Settings) -> Verdict {
-    let (scheduled, ready, minimum) = (state.scheduled(), state.ready(), state.min_available);
-    let stored = state.stored.and_then(|stored| stored.status.as_ref());
-    let starts_again = stored.is_some_and(marked) && state.active.is_empty();
-    let before = stored.and_then(|status| conditions::find(&status.conditions, BREACHED));
-    let was_healthy = !starts_again
-        && before.is_some_and(|condition| {
-            [
-                reasons::SUFFICIENT_READY,
-                reasons::ALL_LOST,
-                reasons::INSUFFICIENT_READY,
-                reasons::SCHEDULED_BELOW_MINIMUM,
-            ]
-            .contains(&condition.reason.as_str())
-        });
-    // What was enough then is not enough now: it is the minimum that moved.
-    let grows = stored.zip(before).is_some_and(|(status, condition)| {
-        let had = u32::try_from(status.ready_replicas).unwrap_or(0);
-        condition.reason == reasons::GROWING || (condition.reason == reasons::SUFFICIENT_READY && had < minimum)
-    });
-    let (status, reason, message) = if updating {
-        (
-            None,
-            reasons::UPDATE_IN_PROGRESS,
-            "the clique is being updated".to_owned(),
-        )
-    } else if ready >= minimum {
-        (
-            Some(false),
-            reasons::SUFFICIENT_READY,
-            format!("{ready} pods are ready, {minimum} are needed"),
-        )
-    } else if grows && scheduled > 0 {
-        (
-            Some(false),
-            reasons::GROWING,
-            format!("{ready} of the {minimum} pods needed since it was scaled up are ready so far"),
-        )
-    } else if scheduled == 0 && was_healthy {
-        (
-            Some(settings.terminate_when_all_lost),
-            reasons::ALL_LOST,
-            format!("no pod has a node any more, {minimum} are needed"),
-        )
-    } else if scheduled == 0 {
-        (
-            Some(false),
-            reasons::WAITING_FOR_NODES,
-            format!("no pod has a node yet, {minimum} are needed"),
-        )
-    } else if scheduled < minimum {
-        let reason = if was_healthy {
-            reasons::SCHEDULED_BELOW_MINIMUM
-        } else {
-            reasons::PARTLY_SCHEDULED
-        };
-        (
-            Some(true),
-            reason,
-            format!("{scheduled} pods have a node, {minimum} are needed"),
-        )
-    } else if was_healthy {
-        (
-            Some(true),
-            reasons::INSUFFICIENT_READY,
-            format!("{ready} pods are ready, {minimum} are needed"),
-        )
-    } else {
-        (
-            Some(false),
-            reasons::WAITING_FOR_READINESS,
-            format!("{ready} of {minimum} needed pods are ready so far"),
-        )
-    };
-    Verdict {
-        kind: BREACHED,
-        status,
-        reason,
-        message,
-    }
-}
-
-fn marked(status: &PodCliqueStatus) -> bool {
-    conditions::is_true(&status.conditions, IN_PROGRESS)
 }
 
 fn mark(
@@ -272,13 +176,33 @@ fn mark(
             "all old pods are gone and new ones are created"
         };
         let verdict = Verdict {
-            kind: IN_PROGRESS,
+            kind: ConditionType::GangTerminationInProgress,
             status: Some(going),
             reason: terminating.times(index, status).reason(),
             message: message.to_owned(),
         };
         conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
     }
+}
+
+/// Puts what an object waits for among its conditions.
+pub(super) fn report_wait(
+    wait: Option<&Wait>,
+    all: &mut Vec<Condition>,
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) {
+    let Some(wait) = wait else {
+        conditions::remove(all, ConditionType::Waiting);
+        return;
+    };
+    let verdict = Verdict {
+        kind: ConditionType::Waiting,
+        status: Some(true),
+        reason: wait.reason,
+        message: wait.message.clone(),
+    };
+    conditions::set(all, verdict, generation, now);
 }
 
 /// Whether the last pod with a node is gone, other than by our own hand.
@@ -288,7 +212,7 @@ fn lost_all(before: &PodCliqueStatus, after: &PodCliqueStatus, state: &CliqueSta
 }
 
 fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, draft: &mut Draft) {
-    let mut event = |reason: &'static str, message: String| {
+    let mut event = |reason: Reason, message: String| {
         let target = target_of(Kind::PodClique, &stored.metadata);
         draft.statuses.push(Command::Event {
             target,
@@ -299,13 +223,28 @@ fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus,
     };
     if lost {
         event(
-            reasons::ALL_LOST,
+            Reason::AllScheduledReplicasLost,
             "the last scheduled pod of the clique is gone".to_owned(),
         );
     }
+    let stalls = |status: &PodCliqueStatus| {
+        let found = conditions::find(&status.conditions, ConditionType::Waiting)?;
+        let reasons = [
+            Reason::WaitingForTerminationDelay,
+            Reason::WaitingForResourceClaim,
+            Reason::WaitingForResourceClaimTemplate,
+        ];
+        let reason = reasons.into_iter().find(|reason| found.reason == *reason)?;
+        Some((reason, found.message.clone()))
+    };
+    if let Some((reason, message)) =
+        stalls(after).filter(|after| stalls(before).is_none_or(|before| before.0 != after.0))
+    {
+        event(reason, message);
+    }
     if !marked(before) && marked(after) {
         event(
-            reasons::GANG_TERMINATION,
+            Reason::GangTerminationActive,
             "too few pods for longer than terminationDelay; all pods are replaced".to_owned(),
         );
     }
@@ -322,7 +261,8 @@ fn begins(before: &PodCliqueStatus, after: &PodCliqueStatus) -> bool {
 
 /// A state that others act on is written at once; counts on their way to it may wait for each other.
 fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state: &CliqueState<'_>) -> Urgency {
-    let breached = |status: &PodCliqueStatus| conditions::is_true(&status.conditions, BREACHED);
+    let breached =
+        |status: &PodCliqueStatus| conditions::is_true(&status.conditions, ConditionType::MinAvailableBreached);
     let moving = state.count(|_| true) != state.replicas || state.count(|pod| !pod.ready && !pod.failing) > 0;
     let decided = marked(before) != marked(after) || begins(before, after);
     // The set does not say that it observed a template before its cliques stopped saying that they have the one before.

@@ -1,10 +1,12 @@
 //! The PodGangMap of a replica, written before anything that follows from it: a gang, a label or a gate that names an
 //! epoch is never there before the map says so. One writer, and one conditional write for each change of composition.
 
+use coppice_api::names::annotations;
 use serde_json::json;
 
 use super::{Draft, Replica};
 use crate::command::{Command, Kind, merge_patch};
+use crate::gang_map::{MadeFrom, entry_of_gang};
 use crate::objects;
 use crate::snapshot::target_of;
 
@@ -12,8 +14,9 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
     let (context, index) = (replica.context, replica.layout.index);
     let stored = replica.snapshot.map.as_deref();
     let wanted = replica.layout.map.to_spec(index, stored.map(|stored| &stored.spec));
+    let made_from = MadeFrom::of(context.facts.set, replica.snapshot);
     let Some(stored) = stored else {
-        let map = objects::gang_map(&context.facts, index, &wanted);
+        let map = objects::gang_map(&context.facts, index, &wanted, &made_from);
         draft.children.push(Command::Create(map));
         return;
     };
@@ -22,7 +25,28 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
     }
     if let Some(patch) = merge_patch(&json!(stored.spec), &json!(wanted)) {
         let target = target_of(Kind::PodGangMap, &stored.metadata);
-        let patch = json!({"spec": patch});
+        let patch = json!({
+            "metadata": {"annotations": {annotations::MADE_FROM_GENERATIONS: made_from.to_text()}},
+            "spec": patch,
+        });
         draft.children.push(Command::Merge { target, patch });
     }
+}
+
+/// Whether the stored map was made from a later state of the set than this snapshot: whatever would be planned from it
+/// was decided otherwise already. The events that the snapshot lacks are on their way and cause the next plan.
+pub(crate) fn snapshot_is_behind(replica: &Replica<'_>) -> bool {
+    let stored = replica.snapshot.map.as_deref();
+    let view = || MadeFrom::of(replica.context.facts.set, replica.snapshot);
+    stored.is_some_and(|stored| MadeFrom::read(stored).is_ahead_of(&view()))
+}
+
+/// Whether the map is stored as it should be, and no gang of another operator is left that knows no map.
+pub(crate) fn is_followed(replica: &Replica<'_>) -> bool {
+    let Some(stored) = replica.snapshot.map.as_deref() else {
+        return false;
+    };
+    let wanted = replica.layout.map.to_spec(replica.layout.index, Some(&stored.spec));
+    let mut gangs = replica.snapshot.gangs.values();
+    stored.spec == wanted && gangs.all(|gang| entry_of_gang(gang).is_some())
 }

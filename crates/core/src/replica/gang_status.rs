@@ -3,13 +3,14 @@
 
 use coppice_api::types::PodGangPhase;
 
+use super::clique_status::report_wait;
 use super::pod_groups::{self, PodGroupReports};
 use super::pods::PodNames;
-use super::{Draft, Replica};
+use super::{Draft, Replica, Wait};
 use crate::command::{Command, Kind, Urgency, status_patch};
-use crate::conditions::{self, Verdict};
+use crate::conditions::{self, ConditionType, Verdict};
 use crate::layout::GangLayout;
-use crate::reasons;
+use crate::reasons::Reason;
 use crate::snapshot::target_of;
 
 /// Returns how far each gang is.
@@ -20,6 +21,7 @@ pub(crate) fn plan(
     draft: &mut Draft,
 ) -> Vec<(String, PodGangPhase)> {
     let mut phases = Vec::new();
+    let waits = draft.foremost_waits();
     for gang in replica.layout.live_gangs() {
         let Some(stored) = replica.snapshot.gangs.get(&gang.name) else {
             continue;
@@ -38,7 +40,7 @@ pub(crate) fn plan(
             (None, None) => PodGangPhase::Running,
         };
         phases.push((gang.name.clone(), status.phase.clone()));
-        let mut say = |kind, holds: bool, yes: &'static str, no: &'static str, message: String| {
+        let mut say = |kind, holds: bool, yes: Reason, no: Reason, message: String| {
             let verdict = Verdict {
                 kind,
                 status: Some(holds),
@@ -48,17 +50,17 @@ pub(crate) fn plan(
             conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
         };
         // A gang stays initialized: that a pod of it is replaced later is not news to its scheduler.
-        if created || !conditions::is_true(&before.conditions, "Initialized") {
+        if created || !conditions::is_true(&before.conditions, ConditionType::Initialized) {
             let message = if created {
                 "all pods exist"
             } else {
                 "pods are being created"
             };
             say(
-                "Initialized",
+                ConditionType::Initialized,
                 created,
-                reasons::PODS_CREATED,
-                reasons::PODS_PENDING,
+                Reason::PodGangPodsCreated,
+                Reason::PodGangPodsCreationPending,
                 message.to_owned(),
             );
         }
@@ -70,19 +72,29 @@ pub(crate) fn plan(
             None => missing,
         });
         say(
-            "Scheduled",
+            ConditionType::Scheduled,
             scheduled.is_none(),
-            reasons::GANG_SCHEDULED,
-            reasons::GANG_NOT_SCHEDULED,
+            Reason::GangScheduled,
+            Reason::GangNotScheduled,
             whole(&scheduled, "every clique has its minimum on nodes"),
         );
         say(
-            "Ready",
+            ConditionType::Ready,
             ready.is_none(),
-            reasons::GANG_READY,
-            reasons::GANG_NOT_READY,
+            Reason::GangReady,
+            Reason::GangNotReady,
             whole(&ready, "every clique has its minimum ready"),
         );
+        let of_gang = gang
+            .cliques
+            .iter()
+            .filter_map(|&clique| waits.get(&replica.layout.cliques[clique].name));
+        let wait = Wait::foremost(of_gang).map(|wait| Wait {
+            message: format!("{}: {}", wait.about, wait.message),
+            ..wait.clone()
+        });
+        let generation = stored.metadata.generation;
+        report_wait(wait.as_ref(), &mut status.conditions, generation, replica.now);
         pod_groups::report_limits(report, &mut status.conditions, stored.metadata.generation, replica.now);
         let urgency = if status.phase == PodGangPhase::Running {
             Urgency::Now

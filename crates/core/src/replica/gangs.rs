@@ -12,8 +12,9 @@ use super::pods::PodNames;
 use super::{Draft, Replica};
 use crate::command::{Command, Kind, merge_patch};
 use crate::context::SetContext;
+use crate::object::NewObject;
 use crate::objects;
-use crate::set::referenced_domains;
+use crate::packing::referenced_domains;
 use crate::snapshot::target_of;
 
 /// Fields of a gang that follow the set; the rest of it belongs to others.
@@ -68,7 +69,7 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
     reports
 }
 
-fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Option<Value> {
+fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &NewObject) -> Option<Value> {
     let current = json!(stored.spec);
     let mut wanted = current.clone();
     let level_lost = level_lost(replica.context);
@@ -76,7 +77,7 @@ fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Optio
         if level_lost && field.starts_with("topology") {
             continue;
         }
-        match desired["spec"].get(field) {
+        match desired.spec().get(field) {
             Some(value) => wanted[field] = value.clone(),
             None => drop(wanted.as_object_mut().and_then(|spec| spec.remove(field))),
         }
@@ -88,13 +89,11 @@ fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Optio
     if let Some(spec) = merge_patch(&current, &wanted) {
         patch.insert("spec".to_owned(), spec);
     }
-    let labels = json!(stored.metadata.labels.clone().unwrap_or_default());
-    let lacking: serde_json::Map<String, Value> = desired["metadata"]["labels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, value)| labels.get(*key) != Some(value))
-        .map(|(key, value)| (key.clone(), value.clone()))
+    let label = |key: &str| stored.metadata.labels.as_ref().and_then(|all| all.get(key));
+    let wanted_labels = desired.metadata.labels.iter();
+    let lacking: serde_json::Map<String, Value> = wanted_labels
+        .filter(|(key, value)| label(key) != Some(value))
+        .map(|(key, value)| (key.clone(), value.as_str().into()))
         .collect();
     let mut metadata = serde_json::Map::new();
     if !lacking.is_empty() {
@@ -114,18 +113,17 @@ fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &Value) -> Optio
 
 /// The patch of the annotations that tell where the gang may lie. All others were mirrored when it was made, or belong to
 /// somebody else.
-fn topology_annotations(stored: &PodGang, desired: &Value) -> Option<serde_json::Map<String, Value>> {
+fn topology_annotations(stored: &PodGang, desired: &NewObject) -> Option<serde_json::Map<String, Value>> {
     let keys = [
         annotations::TOPOLOGY_NAME,
         annotations::SPREAD_PREFERRED,
         annotations::SPREAD_REQUIRED,
     ];
-    let ours = |all: Value| -> Value { keys.iter().map(|key| ((*key).to_owned(), all[*key].clone())).collect() };
-    let before = ours(json!(stored.metadata.annotations.clone().unwrap_or_default()));
-    match merge_patch(&before, &ours(desired["metadata"]["annotations"].clone()))? {
-        Value::Object(patch) => Some(patch),
-        _ => None,
-    }
+    let before = |key: &str| stored.metadata.annotations.as_ref().and_then(|all| all.get(key));
+    let wanted = |key: &str| desired.metadata.annotations.get(key);
+    let changed = keys.into_iter().filter(|key| before(key) != wanted(key));
+    let patch: serde_json::Map<String, Value> = changed.map(|key| (key.to_owned(), json!(wanted(key)))).collect();
+    (!patch.is_empty()).then_some(patch)
 }
 
 /// Whether a level that the set packs by is missing for now, alone or with its whole topology. That must not unpack a gang
@@ -136,7 +134,7 @@ fn level_lost(context: &SetContext<'_>) -> bool {
             .topology
             .is_some_and(|topology| topology.keys.contains_key(domain))
     };
-    context.settings.topology_aware && !referenced_domains(context).iter().all(known)
+    context.settings.topology_aware && !referenced_domains(context.facts.set).iter().all(known)
 }
 
 /// Gives the pod groups the constraints that they have.

@@ -3,7 +3,7 @@
 use super::{Draft, Replica};
 use crate::command::Command;
 use crate::layout::GangLayout;
-use crate::reasons;
+use crate::reasons::Reason;
 
 pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
     for (clique, state) in replica.layout.cliques.iter().zip(&replica.cliques) {
@@ -14,7 +14,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
         let gang = replica.layout.gang_of(clique);
         let mut dependencies = replica.layout.dependencies(gang);
         match dependencies.find_map(|other| unscheduled(replica, other)) {
-            Some(message) => draft.wait(&clique.name, reasons::WAITING_FOR_BASE, message),
+            Some(message) => draft.wait(&clique.name, Reason::WaitingForBaseGang, message),
             None => draft.pods.extend(gated.into_iter().map(|pod| Command::RemoveGate {
                 target: pod.target(),
                 remaining: pod.other_gates.clone(),
@@ -27,10 +27,9 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
 fn unscheduled(replica: &Replica<'_>, gang: &GangLayout) -> Option<String> {
     gang.cliques.iter().find_map(|&index| {
         let (clique, state) = (&replica.layout.cliques[index], &replica.cliques[index]);
-        let scheduled = state.scheduled();
-        (scheduled < clique.min_available).then(|| {
+        (state.scheduled() < clique.min_available).then(|| {
             format!(
-                "gang {} is not scheduled: {} has {scheduled} of {} pods on nodes",
+                "its pods stay gated until gang {} is scheduled: {} needs {} pods on nodes",
                 gang.name, clique.name, clique.min_available
             )
         })

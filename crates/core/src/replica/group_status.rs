@@ -4,12 +4,12 @@ use coppice_api::names::selectors::scaling_group_selector;
 use coppice_api::types::{PodCliqueScalingGroup, PodCliqueScalingGroupStatus, PodCliqueScalingGroupUpdateProgress};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::clique_state::BREACHED;
-use super::terminating::{IN_PROGRESS, Terminating};
-use super::{CliqueState, Draft, Replica, clique_status};
+use super::{CliqueState, Draft, Replica};
 use crate::command::{Command, Kind, Urgency, status_patch};
-use crate::conditions::{self, Verdict, whole_seconds};
-use crate::reasons;
+use crate::conditions::{self, ConditionType, Verdict, whole_seconds};
+use crate::health::breach;
+use crate::health::terminating::Terminating;
+use crate::reasons::Reason;
 use crate::snapshot::target_of;
 use crate::update::Rolling;
 
@@ -103,32 +103,32 @@ fn write(
         status.current_pod_clique_set_generation_hash = Some(replica.context.generation_hash());
     }
     progress(replica, counts, updating, &mut status);
-    let verdict = breach(replica, group, counts, updating);
+    let verdict = breach::of_group(replica, group, counts.available, updating);
     counts.breached = verdict.status == Some(true);
     conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
     let terminated = (0..replica.cliques.len())
         .any(|index| terminating.contains(index) && replica.cliques[index].copy_of(group).is_some());
     if terminated {
         let verdict = Verdict {
-            kind: IN_PROGRESS,
+            kind: ConditionType::GangTerminationInProgress,
             status: Some(true),
-            reason: reasons::GANG_TERMINATION,
+            reason: Reason::GangTerminationActive,
             message: "pods of the group are being replaced as a whole".to_owned(),
         };
         conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
     } else {
-        conditions::remove(&mut status.conditions, IN_PROGRESS);
+        conditions::remove(&mut status.conditions, ConditionType::GangTerminationInProgress);
     }
     let lost_all = before.scheduled_replicas > 0 && counts.scheduled == 0 && layout.wanted > 0;
     if lost_all && !updating && !terminated {
         draft.statuses.push(Command::Event {
             target: target_of(Kind::PodCliqueScalingGroup, &stored.metadata),
             warning: true,
-            reason: reasons::ALL_LOST,
+            reason: Reason::AllScheduledReplicasLost,
             message: "the last copy of the group that had its minimum on nodes has fallen below it".to_owned(),
         });
     }
-    let flipped = conditions::is_true(&before.conditions, BREACHED) != counts.breached;
+    let flipped = conditions::is_true(&before.conditions, ConditionType::MinAvailableBreached) != counts.breached;
     let settled = counts.available == layout.wanted;
     let target = |status: &PodCliqueScalingGroupStatus| {
         let progress = status.update_progress.as_ref();
@@ -166,6 +166,7 @@ fn progress(replica: &Replica<'_>, counts: &GroupCounts, updating: bool, status:
         .is_some_and(|progress| progress.pod_clique_set_generation_hash == generation);
     if updating && !begun {
         status.update_progress = Some(PodCliqueScalingGroupUpdateProgress {
+            last_progressed_at: None,
             update_started_at: now.clone(),
             update_ended_at: None,
             pod_clique_set_generation_hash: generation,
@@ -181,36 +182,5 @@ fn progress(replica: &Replica<'_>, counts: &GroupCounts, updating: bool, status:
         if !updating && progress.update_ended_at.is_none() && counts.updated_all {
             progress.update_ended_at = Some(now);
         }
-    }
-}
-
-/// Whether a group has fallen below its minimum of copies: too few of them are free of breaches.
-fn breach(replica: &Replica<'_>, group: usize, counts: &GroupCounts, updating: bool) -> Verdict {
-    let layout = &replica.layout.groups[group];
-    let minimum = replica.context.facts.groups[group].min_available.min(layout.copies);
-    let settings = replica.context.settings;
-    let broken = |copy: u32| {
-        let mut members = replica.cliques[layout.members(copy)].iter();
-        members.any(|state| clique_status::breach(state, false, settings).status == Some(true))
-    };
-    let healthy = u32::try_from((0..layout.copies).filter(|copy| !broken(*copy)).count()).unwrap_or(0);
-    let (status, reason, message) = if updating {
-        (
-            None,
-            reasons::UPDATE_IN_PROGRESS,
-            "the group is being updated".to_owned(),
-        )
-    } else if healthy < minimum {
-        let message = format!("{healthy} copies are whole, {minimum} are needed");
-        (Some(true), reasons::INSUFFICIENT_COPIES, message)
-    } else {
-        let message = format!("{} copies are available, {minimum} are needed", counts.available);
-        (Some(false), reasons::SUFFICIENT_COPIES, message)
-    };
-    Verdict {
-        kind: BREACHED,
-        status,
-        reason,
-        message,
     }
 }

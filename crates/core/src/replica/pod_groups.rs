@@ -11,13 +11,10 @@ use serde_json::{Value, json};
 use super::{Draft, Replica};
 use crate::backends::{Gang, Limit, Wanted};
 use crate::command::Command;
-use crate::conditions::{self, Verdict};
+use crate::conditions::{self, ConditionType, Verdict};
 use crate::context::SetContext;
-use crate::reasons;
+use crate::reasons::Reason;
 use crate::snapshot::target_of_value;
-
-/// The condition of a PodGang whose scheduler cannot express everything; absent when it can.
-const LIMITED: &str = "SchedulerBackendLimited";
 
 /// What became of the objects, by name of the gang.
 pub(crate) type PodGroupReports = BTreeMap<String, PodGroupReport>;
@@ -76,7 +73,7 @@ pub(crate) fn plan(
         }
         // One that is being deleted is written again when it is gone.
         (Wanted::Object(wanted), None) if !replica.snapshot.pod_groups.contains_key(&(kind, name.clone())) => {
-            draft.gangs.push(Command::Create(wanted));
+            draft.gangs.push(Command::Create(*wanted));
         }
         (Wanted::Nothing, Some(existing)) => draft.delete(target_of_value(kind, existing)),
         (Wanted::Unknown, Some(existing)) => report.waits_for = backend.waits_for(existing),
@@ -109,14 +106,14 @@ pub(crate) fn report_limits(
 ) {
     let limits = report.map(|report| report.limits.as_slice()).unwrap_or_default();
     if limits.is_empty() {
-        conditions::remove(all, LIMITED);
+        conditions::remove(all, ConditionType::SchedulerBackendLimited);
         return;
     }
     let messages: Vec<String> = limits.iter().map(Limit::message).collect();
     let verdict = Verdict {
-        kind: LIMITED,
+        kind: ConditionType::SchedulerBackendLimited,
         status: Some(true),
-        reason: reasons::NOT_EXPRESSIBLE,
+        reason: Reason::NotExpressible,
         message: messages.join("; "),
     };
     conditions::set(all, verdict, generation, now);

@@ -7,14 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::pod_names::pod_name;
-use serde_json::json;
 
-use super::terminating::Terminating;
 use super::{CliqueState, Draft, Replica, weight};
 use crate::command::{Command, Kind};
+use crate::health::terminating::Terminating;
 use crate::layout::CliqueLayout;
 use crate::objects::{self, PodIdentity};
-use crate::reasons;
+use crate::reasons::Reason;
 use crate::snapshot::{PodFacts, target_of};
 use crate::update::Rolling;
 
@@ -41,12 +40,11 @@ pub(crate) fn plan(
         let stored = state
             .stored
             .filter(|_| state.alive() && !blocked && !missing.is_empty());
-        let template = stored.map(|stored| json!(stored.as_ref()));
-        let bytes = template.as_ref().map_or(0, weight);
+        let bytes = stored.map_or(0, |stored| weight(stored.as_ref()));
         for pod_index in missing {
             let (name, token) = free_name(replica, clique, pod_index);
             of_clique.push(name);
-            if let Some(template) = template.as_ref().filter(|_| draft.room.is_left()) {
+            if let Some(stored) = stored.filter(|_| draft.room.is_left()) {
                 let identity = PodIdentity {
                     index: pod_index,
                     token: &token,
@@ -56,7 +54,7 @@ pub(crate) fn plan(
                     replica.context.settings,
                     &replica.layout,
                     clique,
-                    template,
+                    stored,
                     identity,
                 );
                 draft.room.take(bytes);
@@ -78,7 +76,7 @@ fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Dra
             draft.statuses.push(Command::Event {
                 target: target_of(Kind::PodClique, &stored.metadata),
                 warning: true,
-                reason: reasons::POD_REPLACED,
+                reason: Reason::PodReplaced,
                 message: format!("pod {} has ended and is replaced", pod.name),
             });
         }
@@ -89,11 +87,8 @@ fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Dra
     if state.orphans.is_empty() {
         return false;
     }
-    let message = format!(
-        "{} pods of an earlier PodClique of this name are still there",
-        state.orphans.len()
-    );
-    draft.wait(&clique.name, reasons::WAITING_FOR_OLD_PODS, message);
+    let message = "pods of an earlier PodClique of this name are not gone yet; new ones follow them".to_owned();
+    draft.wait(&clique.name, Reason::WaitingForOldPods, message);
     true
 }
 

@@ -73,11 +73,12 @@ pub(crate) fn plan(context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Repl
         && snapshot.services.is_empty()
         && snapshot.autoscalers.is_empty()
         && snapshot.domains.is_empty());
-    draft.finish(ReplicaSummary {
+    let summary = ReplicaSummary {
         generation: context.facts.set.metadata.generation,
         exists,
         ..ReplicaSummary::default()
-    })
+    };
+    ReplicaPlan::new(draft, summary)
 }
 
 /// Lets go of what somebody else deletes while there is no set: the set went before it was ours to hold, and its
@@ -101,7 +102,7 @@ pub fn plan_abandoned(snapshot: &ReplicaSnapshot) -> ReplicaPlan {
             domains::let_go(domain, &mut draft);
         }
     }
-    draft.finish(ReplicaSummary::default())
+    ReplicaPlan::new(draft, ReplicaSummary::default())
 }
 
 /// Takes down one clique that is no longer wanted, or goes on where somebody else began.

@@ -6,6 +6,7 @@
 //! it, and nothing is restarted.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use coppice_api::canonical::CliqueOrder;
 use coppice_api::names::annotations;
@@ -15,12 +16,12 @@ use coppice_api::revision::{
 };
 use coppice_api::types::CliqueStartupType;
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
 use super::SetSnapshot;
 use crate::command::{Command, Kind, Target};
 use crate::context::{SetContext, template_view};
+use crate::object::{Body, Metadata, NewObject, Owner};
 
 /// What becomes of the set's templates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(crate) enum Acceptance {
 }
 
 /// The hash that somebody else wrote and that names these templates, by the set's revisions.
-pub fn adopted_hash(context: &SetContext<'_>, revisions: &[ControllerRevision]) -> Option<String> {
+pub fn adopted_hash(context: &SetContext<'_>, revisions: &[Arc<ControllerRevision>]) -> Option<String> {
     revisions.iter().find_map(|revision| {
         let hash = revision
             .metadata
@@ -87,14 +88,7 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
     let desired = DesiredRevision {
         set_name: facts.name(),
         namespace: facts.namespace(),
-        owner: OwnerReference {
-            api_version: "grove.io/v1alpha1".to_owned(),
-            kind: "PodCliqueSet".to_owned(),
-            name: facts.name().to_owned(),
-            uid: metadata.uid.clone().unwrap_or_default(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        },
+        owner: Owner::set(facts.set).reference(),
         labels: managed_labels(facts.name()),
         cliques: &cliques,
         order,
@@ -120,14 +114,12 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
         .steps
         .into_iter()
         .map(|step| match step {
-            HistoryStep::Create(mut revision) => {
+            HistoryStep::Create(revision) => {
+                let mut object = created(*revision, Owner::set(facts.set));
                 if let Acceptance::Adopt(hash) = acceptance {
-                    let of_revision = revision.metadata.annotations.get_or_insert_default();
-                    of_revision.insert(annotations::ADOPTED_GENERATION_HASH.to_owned(), hash.clone());
+                    let key = annotations::ADOPTED_GENERATION_HASH.to_owned();
+                    object.metadata.annotations.insert(key, hash.clone());
                 }
-                let mut object = json!(revision);
-                object["apiVersion"] = "apps/v1".into();
-                object["kind"] = "ControllerRevision".into();
                 Command::Create(object)
             }
             HistoryStep::Bump {
@@ -146,4 +138,20 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
             },
         })
         .collect()
+}
+
+/// A revision as an object to create.
+fn created(revision: ControllerRevision, owner: Owner) -> NewObject {
+    NewObject {
+        kind: Kind::ControllerRevision,
+        metadata: Metadata {
+            name: revision.metadata.name.unwrap_or_default(),
+            namespace: revision.metadata.namespace.unwrap_or_default(),
+            labels: revision.metadata.labels.unwrap_or_default(),
+            annotations: revision.metadata.annotations.unwrap_or_default(),
+            ..Metadata::default()
+        },
+        owner: Some(owner),
+        body: Body::from_fields([("data", json!(revision.data)), ("revision", revision.revision.into())]),
+    }
 }

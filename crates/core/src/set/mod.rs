@@ -18,15 +18,15 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
 
 pub use acceptance::adopted_hash;
-pub(crate) use status::referenced_domains;
-pub use status::topology_name;
 
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::context::SetContext;
+use crate::failure::Failure;
+use crate::object::{NewObject, Owner};
 use crate::objects;
-use crate::reasons;
+use crate::reasons::Reason;
 use crate::replica::ReplicaSummary;
-use crate::report::{Failure, TOO_LARGE};
+use crate::report::TOO_LARGE;
 use crate::snapshot::{target_of, target_of_value};
 
 /// What was read of a set besides its replicas.
@@ -35,11 +35,11 @@ pub struct SetSnapshot {
     /// Summaries of all replicas that are wanted or have objects left, by index.
     pub replicas: BTreeMap<u32, ReplicaSummary>,
     /// The Role for waiting pods, when it exists.
-    pub role: Option<Value>,
+    pub role: Option<Arc<Value>>,
     /// The RoleBinding for waiting pods, when it exists.
-    pub role_binding: Option<Value>,
+    pub role_binding: Option<Arc<Value>>,
     /// The set's revisions.
-    pub revisions: Vec<ControllerRevision>,
+    pub revisions: Vec<Arc<ControllerRevision>>,
     /// ResourceClaims that all replicas share, by name.
     pub claims: BTreeMap<String, Arc<Value>>,
     /// Replicas of which objects exist, whether they were planned or not. Only a set that is being deleted needs them.
@@ -125,8 +125,8 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
             error.map(|error| error.description.clone())
         };
         for (code, reason) in [
-            (status::TEMPLATE_ERROR, reasons::TEMPLATE_NOT_FOUND),
-            (TOO_LARGE, reasons::TOO_LARGE),
+            (status::TEMPLATE_ERROR, Reason::ResourceClaimTemplateNotFound),
+            (TOO_LARGE, Reason::TooLarge),
         ] {
             let message = described(&after, code).filter(|message| described(&before, code).as_ref() != Some(message));
             second.extend(message.map(|message| Command::Event {
@@ -142,7 +142,7 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
             second.push(Command::Event {
                 target: target.clone(),
                 warning: true,
-                reason: reasons::PODS_PLACED_SINGLY,
+                reason: Reason::PodsPlacedOneByOne,
                 message: message.to_owned(),
             });
         }
@@ -209,7 +209,7 @@ fn claims(context: &SetContext<'_>, snapshot: &SetSnapshot, commands: &mut Vec<C
         }
         match objects::claim_content(context, claim.sharing) {
             Some(content) => {
-                let object = objects::resource_claim(facts, &claim, &objects::Owner::set(facts.set), content);
+                let object = objects::resource_claim(facts, &claim, &Owner::set(facts.set), content);
                 commands.push(Command::Create(object));
             }
             None => {
@@ -223,10 +223,10 @@ fn claims(context: &SetContext<'_>, snapshot: &SetSnapshot, commands: &mut Vec<C
 
 /// Keeps the permission of the account that is named after the set. The Go operator gives its token to waiting pods, and
 /// those that wait while we take over would wait for ever without it.
-fn keep_account(context: &SetContext<'_>, stored: Option<&Value>, mut binding: Value) -> Value {
+fn keep_account(context: &SetContext<'_>, stored: Option<&Value>, mut binding: NewObject) -> NewObject {
     let subjects = stored.and_then(|stored| stored["subjects"].as_array());
     let kept = subjects.and_then(|subjects| subjects.iter().find(|subject| subject["name"] == context.facts.name()));
-    if let (Some(kept), Some(wanted)) = (kept, binding["subjects"].as_array_mut())
+    if let (Some(kept), Some(wanted)) = (kept, binding.body.field_mut("subjects").as_array_mut())
         && !wanted.contains(kept)
     {
         wanted.insert(0, kept.clone());
@@ -235,7 +235,7 @@ fn keep_account(context: &SetContext<'_>, stored: Option<&Value>, mut binding: V
 }
 
 fn creates_binding(command: &Command) -> bool {
-    matches!(command, Command::Create(object) if Kind::of_object(object) == Some(Kind::RoleBinding))
+    matches!(command, Command::Create(object) if object.kind == Kind::RoleBinding)
 }
 
 /// The role and binding for waiting pods: there when somebody waits, gone when nobody does.
@@ -252,7 +252,7 @@ fn permissions(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Command>
         (
             Kind::RoleBinding,
             &snapshot.role_binding,
-            binding.map(|binding| keep_account(context, snapshot.role_binding.as_ref(), binding)),
+            binding.map(|binding| keep_account(context, snapshot.role_binding.as_deref(), binding)),
             "subjects",
         ),
     ];
@@ -262,10 +262,12 @@ fn permissions(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Command>
             (Some(stored), None) => commands.push(Command::Delete {
                 target: target_of_value(kind, stored),
             }),
-            (Some(stored), Some(desired)) if stored[content] != desired[content] => commands.push(Command::Merge {
-                target: target_of_value(kind, stored),
-                patch: json!({content: desired[content]}),
-            }),
+            (Some(stored), Some(desired)) if stored[content] != *desired.body.field(content) => {
+                commands.push(Command::Merge {
+                    target: target_of_value(kind, stored),
+                    patch: json!({content: desired.body.field(content)}),
+                });
+            }
             _ => {}
         }
     }

@@ -5,18 +5,16 @@ use std::collections::BTreeSet;
 
 use coppice_api::admission::not_guaranteed;
 use coppice_api::names::selectors::set_selector;
-use coppice_api::spread::Spread;
-use coppice_api::types::{
-    LastError, PodCliqueSet, PodCliqueSetStatus, PodGangPhase, PodGangSummary, TopologyConstraint,
-};
+use coppice_api::types::{LastError, PodCliqueSetStatus, PodGangPhase, PodGangSummary};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::SetSnapshot;
-use crate::conditions::{self, Verdict, whole_seconds};
+use crate::conditions::{self, ConditionType, Verdict, whole_seconds};
 use crate::context::SetContext;
-use crate::objects;
-use crate::reasons;
+use crate::draft::Wait;
+use crate::packing::{referenced_domains, topology_name};
+use crate::reasons::Reason;
 use crate::replica::ReplicaSummary;
 use crate::report;
 
@@ -25,11 +23,6 @@ pub(crate) const TEMPLATE_ERROR: &str = "ERR_GET_RESOURCECLAIMTEMPLATE";
 
 /// Gangs that a status lists at most. Where there are more, those that run are left out.
 const MOST_GANGS: usize = 256;
-
-const TOPOLOGY: &str = "TopologyLevelsUnavailable";
-
-/// The condition of a set whose scheduler does not give what the set asks for; not there when it does.
-const NOT_GUARANTEED: &str = "GangsNotGuaranteed";
 
 pub(crate) fn count(
     context: &SetContext<'_>,
@@ -103,11 +96,11 @@ pub(crate) fn count(
     }
     let oversized = status.last_errors.iter().any(|error| error.code == report::TOO_LARGE);
     let why = if oversized {
-        reasons::TOO_LARGE
+        Reason::TooLarge
     } else if missing.is_empty() {
-        reasons::WRITE_REFUSED
+        Reason::WriteRefused
     } else {
-        reasons::TEMPLATE_NOT_FOUND
+        Reason::ResourceClaimTemplateNotFound
     };
     let first = status.last_errors.iter().find(|error| error.code == report::TOO_LARGE);
     let first = first.or(status.last_errors.first());
@@ -128,32 +121,33 @@ pub(crate) fn count(
             now,
         );
     };
-    let message = format!("{available} of {replicas} replicas are available");
+    let stall = stall(snapshot, replicas).filter(|_| !all).unwrap_or_default();
+    let message = format!("{available} of {replicas} replicas are available{stall}");
     say(
-        "Ready",
+        ConditionType::Ready,
         all && !updating,
         if all {
-            reasons::ALL_AVAILABLE
+            Reason::AllReplicasAvailable
         } else {
-            reasons::SOME_UNAVAILABLE
+            Reason::ReplicasUnavailable
         },
         message,
     );
     let (reason, message) = if updating {
-        (reasons::UPDATE_IN_PROGRESS, "an update is in progress".to_owned())
+        (Reason::UpdateInProgress, "an update is in progress".to_owned())
     } else if all {
-        (reasons::ALL_AVAILABLE, "everything is as asked for".to_owned())
+        (Reason::AllReplicasAvailable, "everything is as asked for".to_owned())
     } else {
         (
-            reasons::SOME_UNAVAILABLE,
-            "waiting for replicas to become available".to_owned(),
+            Reason::ReplicasUnavailable,
+            format!("waiting for replicas to become available{stall}"),
         )
     };
-    say("Progressing", updating || !all, reason, message);
+    say(ConditionType::Progressing, updating || !all, reason, message);
     let (degraded, reason, message) = match (breached.first(), refused) {
         (None, None) => (
             false,
-            reasons::ALL_AVAILABLE,
+            Reason::AllReplicasAvailable,
             "no replica has fallen below its minimum".to_owned(),
         ),
         (None, Some(refused)) => (true, why, refused),
@@ -162,33 +156,48 @@ pub(crate) fn count(
                 "{} replicas have fallen below their minimum, the first is {first}",
                 breached.len()
             );
+            message.push_str(&stall);
             if let Some(refused) = refused {
                 message.push_str(&format!("; besides: {refused}"));
             }
-            (true, reasons::BELOW_MINIMUM, message)
+            (true, Reason::BelowMinAvailable, message)
         }
     };
-    say("Degraded", degraded, reason, message);
+    say(ConditionType::Degraded, degraded, reason, message);
     topology(context, now, status);
     guarantees(context, now, status);
+    if wanted.len() == replicas as usize && wanted.iter().all(|replica| replica.mapped) {
+        conditions::remove(&mut status.conditions, ConditionType::PodGangMigrationInProgress);
+    }
+}
+
+/// What keeps a replica of the set from going on, in words that follow a sentence: the one that ends first.
+fn stall(snapshot: &SetSnapshot, replicas: u32) -> Option<String> {
+    let stalled = snapshot
+        .replicas
+        .range(..replicas)
+        .filter_map(|(index, replica)| Some((index, replica.stall.as_ref()?)));
+    let foremost = Wait::foremost(stalled.clone().map(|(_, wait)| wait))?;
+    let (index, wait) = stalled.into_iter().find(|(_, wait)| *wait == foremost)?;
+    Some(format!("; replica {index}, {}: {}", wait.about, wait.message))
 }
 
 /// Whether the scheduler of the set places gangs as wholes. What admission warned of stays readable.
 fn guarantees(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSetStatus) {
     let set = context.facts.set;
     let lost = match context.backend().kind() {
-        None => not_guaranteed(set, objects::scheduler(&context.facts, context.settings)),
+        None => not_guaranteed(set, context.scheduler()),
         // What such a scheduler cannot express is a condition of the PodGang.
         Some(_) => Vec::new(),
     };
     if lost.is_empty() {
-        conditions::remove(&mut status.conditions, NOT_GUARANTEED);
+        conditions::remove(&mut status.conditions, ConditionType::GangsNotGuaranteed);
         return;
     }
     let verdict = Verdict {
-        kind: NOT_GUARANTEED,
+        kind: ConditionType::GangsNotGuaranteed,
         status: Some(true),
-        reason: reasons::PODS_PLACED_SINGLY,
+        reason: Reason::PodsPlacedOneByOne,
         message: lost.join("; "),
     };
     conditions::set(&mut status.conditions, verdict, set.metadata.generation, now);
@@ -196,7 +205,7 @@ fn guarantees(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSe
 
 /// What is said of guarantees that the set does not have.
 pub(super) fn told_guarantees(status: &PodCliqueSetStatus) -> Option<&str> {
-    conditions::find(&status.conditions, NOT_GUARANTEED).map(|condition| condition.message.as_str())
+    conditions::find(&status.conditions, ConditionType::GangsNotGuaranteed).map(|condition| condition.message.as_str())
 }
 
 /// How far the gangs are, in the order of replicas. Their conditions are on the PodGangs themselves.
@@ -230,39 +239,39 @@ fn missing_templates(missing: &BTreeSet<String>, now: Timestamp) -> Option<LastE
 
 /// Whether the levels that the set's constraints name exist.
 fn topology(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSetStatus) {
-    let domains = referenced_domains(context);
+    let domains = referenced_domains(context.facts.set);
     let verdict = |state, reason, message| Verdict {
-        kind: TOPOLOGY,
+        kind: ConditionType::TopologyLevelsUnavailable,
         status: state,
         reason,
         message,
     };
     let verdict = if !context.settings.topology_aware {
         if domains.is_empty() {
-            conditions::remove(&mut status.conditions, TOPOLOGY);
+            conditions::remove(&mut status.conditions, ConditionType::TopologyLevelsUnavailable);
             return;
         }
         verdict(
             None,
-            reasons::TOPOLOGY_DISABLED,
+            Reason::TopologyAwareSchedulingDisabled,
             "topology-aware scheduling is switched off; packing is not enforced".into(),
         )
     } else if domains.is_empty() {
         verdict(
             Some(false),
-            reasons::LEVELS_AVAILABLE,
+            Reason::AllClusterTopologyLevelsAvailable,
             "the set has no topology constraint".into(),
         )
     } else {
         match (topology_name(context.facts.set), context.topology) {
             (None, _) => verdict(
                 None,
-                reasons::TOPOLOGY_NAME_MISSING,
+                Reason::TopologyNameMissing,
                 "no topologyConstraint names a topology".into(),
             ),
             (Some(name), None) => verdict(
                 None,
-                reasons::TOPOLOGY_NOT_FOUND,
+                Reason::ClusterTopologyNotFound,
                 format!("there is no ClusterTopologyBinding {name}"),
             ),
             (Some(name), Some(topology)) => {
@@ -274,12 +283,12 @@ fn topology(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSetS
                 if missing.is_empty() {
                     verdict(
                         Some(false),
-                        reasons::LEVELS_AVAILABLE,
+                        Reason::AllClusterTopologyLevelsAvailable,
                         format!("all levels exist in {name}"),
                     )
                 } else {
                     let message = format!("{name} has no level {}", missing.join(", "));
-                    verdict(Some(true), reasons::LEVELS_UNAVAILABLE, message)
+                    verdict(Some(true), Reason::ClusterTopologyLevelsUnavailable, message)
                 }
             }
         }
@@ -290,31 +299,4 @@ fn topology(context: &SetContext<'_>, now: Timestamp, status: &mut PodCliqueSetS
         context.facts.set.metadata.generation,
         now,
     );
-}
-
-fn constraints(set: &PodCliqueSet) -> impl Iterator<Item = &TopologyConstraint> {
-    let template = &set.spec.template;
-    let groups = template
-        .pod_clique_scaling_groups
-        .iter()
-        .map(|group| &group.topology_constraint);
-    let cliques = template.cliques.iter().map(|clique| &clique.topology_constraint);
-    std::iter::once(&template.topology_constraint)
-        .chain(groups)
-        .chain(cliques)
-        .flatten()
-}
-
-/// The domains that the constraints of a set name, and the one that its replicas spread over.
-pub(crate) fn referenced_domains(context: &SetContext<'_>) -> BTreeSet<String> {
-    let domains = constraints(context.facts.set).flat_map(|constraint| [constraint.required(), constraint.preferred()]);
-    let spread = Spread::of(context.facts.set.metadata.annotations.as_ref()).and_then(Spread::level);
-    domains.flatten().chain(spread).map(str::to_owned).collect()
-}
-
-/// The topology that a set refers to, by the first of its constraints that names one.
-pub fn topology_name(set: &PodCliqueSet) -> Option<&str> {
-    constraints(set)
-        .find_map(|constraint| constraint.topology_name.as_deref())
-        .filter(|name| !name.is_empty())
 }

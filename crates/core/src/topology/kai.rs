@@ -11,7 +11,8 @@ use coppice_api::types::{ClusterTopologyBinding, SchedulerTopologyStatus};
 use serde_json::{Value, json};
 
 use crate::command::{Command, Kind};
-use crate::report::Failure;
+use crate::failure::Failure;
+use crate::object::{Body, Metadata, NewObject, Owner};
 use crate::snapshot::target_of_value;
 
 /// The name of the scheduler.
@@ -127,21 +128,18 @@ pub(super) fn own(binding: &ClusterTopologyBinding, known: &KaiTopologies, failu
     said(problem, Some(Command::Delete { target }))
 }
 
-fn topology(binding: &ClusterTopologyBinding, name: &str) -> Value {
+fn topology(binding: &ClusterTopologyBinding, name: &str) -> NewObject {
     let levels: Vec<Value> = keys(binding).iter().map(|key| json!({"nodeLabel": key})).collect();
-    json!({
-        "apiVersion": Kind::KaiTopology.api_version(),
-        "kind": Kind::KaiTopology.as_str(),
-        "metadata": {
-            "name": name,
-            "ownerReferences": [{
-                "apiVersion": Kind::ClusterTopologyBinding.api_version(),
-                "kind": Kind::ClusterTopologyBinding.as_str(),
-                "name": name,
-                "uid": binding.metadata.uid,
-                "controller": true,
-            }],
+    NewObject {
+        kind: Kind::KaiTopology,
+        metadata: Metadata {
+            name: name.to_owned(),
+            ..Metadata::default()
         },
-        "spec": {"levels": levels},
-    })
+        owner: Some(Owner {
+            blocks_deletion: false,
+            ..Owner::of(Kind::ClusterTopologyBinding, &binding.metadata)
+        }),
+        body: Body::from_fields([("spec", json!({"levels": levels}))]),
+    }
 }

@@ -15,12 +15,10 @@ use jiff::Timestamp;
 pub use kai::{KAI_SCHEDULER, KaiTopologies};
 
 use crate::command::{Command, Kind, Urgency, status_patch};
-use crate::conditions::{self, Verdict};
-use crate::reasons;
-use crate::report::Failure;
+use crate::conditions::{self, ConditionType, Verdict};
+use crate::failure::Failure;
+use crate::reasons::Reason;
 use crate::snapshot::target_of;
-
-const DRIFT: &str = "SchedulerTopologyDrift";
 
 /// Plans one binding: objects of other schedulers first, then its status. `known` is what was read of KAI's objects, if KAI
 /// is one of the schedulers; `failures` are the writes for this binding that were refused when they were tried last.
@@ -100,7 +98,7 @@ fn judge(
 ) {
     let named = &status.scheduler_topology_statuses;
     if named.is_empty() {
-        conditions::remove(&mut status.conditions, DRIFT);
+        conditions::remove(&mut status.conditions, ConditionType::SchedulerTopologyDrift);
         return;
     }
     let astray: Vec<&str> = named
@@ -110,9 +108,9 @@ fn judge(
         .collect();
     let verdict = if unavailable {
         Verdict {
-            kind: DRIFT,
+            kind: ConditionType::SchedulerTopologyDrift,
             status: None,
-            reason: reasons::SCHEDULER_TOPOLOGY_NOT_FOUND,
+            reason: Reason::TopologyNotFound,
             message: format!(
                 "the API server does not have the topology objects of {}",
                 astray.join(", ")
@@ -120,16 +118,16 @@ fn judge(
         }
     } else if astray.is_empty() {
         Verdict {
-            kind: DRIFT,
+            kind: ConditionType::SchedulerTopologyDrift,
             status: Some(false),
-            reason: reasons::TOPOLOGY_IN_SYNC,
+            reason: Reason::InSync,
             message: "all topology objects agree with the binding".to_owned(),
         }
     } else {
         Verdict {
-            kind: DRIFT,
+            kind: ConditionType::SchedulerTopologyDrift,
             status: Some(true),
-            reason: reasons::TOPOLOGY_DRIFT,
+            reason: Reason::Drift,
             message: format!("not known to agree with the binding: {}", astray.join(", ")),
         }
     };
@@ -137,20 +135,19 @@ fn judge(
 }
 
 /// What is told when the condition turns.
-fn news(
-    before: &ClusterTopologyBindingStatus,
-    after: &ClusterTopologyBindingStatus,
-) -> Option<(bool, &'static str, String)> {
-    let drifts = |status: &ClusterTopologyBindingStatus| conditions::is_true(&status.conditions, DRIFT);
+fn news(before: &ClusterTopologyBindingStatus, after: &ClusterTopologyBindingStatus) -> Option<(bool, Reason, String)> {
+    let drifts = |status: &ClusterTopologyBindingStatus| {
+        conditions::is_true(&status.conditions, ConditionType::SchedulerTopologyDrift)
+    };
     match (drifts(before), drifts(after)) {
         (false, true) => {
-            let found = conditions::find(&after.conditions, DRIFT);
+            let found = conditions::find(&after.conditions, ConditionType::SchedulerTopologyDrift);
             let message = found.map(|condition| condition.message.clone()).unwrap_or_default();
-            Some((true, reasons::TOPOLOGY_DRIFT_DETECTED, message))
+            Some((true, Reason::TopologyDriftDetected, message))
         }
         (true, false) => Some((
             false,
-            reasons::TOPOLOGY_DRIFT_GONE,
+            Reason::TopologyInSync,
             "no topology object disagrees with the binding any more".to_owned(),
         )),
         _ => None,
@@ -191,7 +188,7 @@ mod tests {
         serde_json::from_value(patch.expect("a status")).unwrap()
     }
 
-    fn told(commands: &[Command]) -> Vec<&'static str> {
+    fn told(commands: &[Command]) -> Vec<Reason> {
         commands
             .iter()
             .filter_map(|command| match command {
@@ -215,9 +212,12 @@ mod tests {
         let now = Timestamp::from_second(100).unwrap();
         let commands = planned(&binding(&["kai-scheduler"], None), None, now);
         let status = written(&commands);
-        assert!(conditions::is_true(&status.conditions, DRIFT));
+        assert!(conditions::is_true(
+            &status.conditions,
+            ConditionType::SchedulerTopologyDrift
+        ));
         assert!(!status.scheduler_topology_statuses[0].in_sync);
-        assert_eq!(told(&commands), [reasons::TOPOLOGY_DRIFT_DETECTED]);
+        assert_eq!(told(&commands), [Reason::TopologyDriftDetected]);
 
         let later = Timestamp::from_second(200).unwrap();
         let settled = binding(&["kai-scheduler"], Some(status.clone()));
@@ -227,7 +227,7 @@ mod tests {
             "what is written is not written again"
         );
         let cured = planned(&binding(&[], Some(status)), None, later);
-        assert_eq!(told(&cured), [reasons::TOPOLOGY_DRIFT_GONE]);
+        assert_eq!(told(&cured), [Reason::TopologyInSync]);
     }
 
     /// What KAI has: objects with their level and the uid of their owner.
@@ -247,7 +247,7 @@ mod tests {
 
     fn drift(commands: &[Command]) -> (String, String) {
         let status = written(commands);
-        let found = conditions::find(&status.conditions, DRIFT).expect("a condition");
+        let found = conditions::find(&status.conditions, ConditionType::SchedulerTopologyDrift).expect("a condition");
         (found.status.clone(), found.reason.clone())
     }
 
@@ -258,10 +258,12 @@ mod tests {
         let [Command::Create(object)] = &commands[..] else {
             panic!("the object and no status yet: {commands:?}")
         };
-        assert_eq!(object["apiVersion"], "kai.scheduler/v1alpha1");
-        assert_eq!(object["metadata"]["name"], "t");
-        assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "u");
-        assert_eq!(object["spec"]["levels"], json!([{"nodeLabel": "rack"}]));
+        assert_eq!(
+            (object.kind, &*object.metadata.name, object.namespace()),
+            (Kind::KaiTopology, "t", None)
+        );
+        assert_eq!(object.owner.as_ref().map(|owner| owner.uid.as_str()), Some("u"));
+        assert_eq!(object.spec()["levels"], json!([{"nodeLabel": "rack"}]));
 
         let commands = planned(&binding(&[], None), Some(&known(&[("t", "rack", "u")])), now);
         assert_eq!(drift(&commands), ("False".to_owned(), "InSync".to_owned()));
@@ -303,10 +305,10 @@ mod tests {
         let commands = planned(&binding(&[], None), Some(&KaiTopologies::default()), now);
         assert_eq!(drift(&commands), ("Unknown".to_owned(), "TopologyNotFound".to_owned()));
         let refused = Failure {
-            subject: crate::report::Subject {
+            subject: crate::failure::Subject {
                 kind: Kind::KaiTopology,
                 name: "t".to_owned(),
-                verb: crate::report::Verb::Create,
+                verb: crate::failure::Verb::Create,
             },
             owner: target_of(Kind::ClusterTopologyBinding, &binding(&[], None).metadata),
             cause: "the hostname must be the last level".to_owned(),

@@ -5,12 +5,15 @@
 
 pub mod coherent;
 mod rolling_recreate;
+mod template;
 
 use std::collections::BTreeSet;
 
 use crate::context::SetContext;
-use crate::reasons;
-use crate::replica::{Draft, Replica, children_template_patch, terminating::Terminating};
+use crate::draft::Draft;
+use crate::health::terminating::Terminating;
+use crate::reasons::Reason;
+use crate::state::Replica;
 
 /// What a replica may do about templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +86,7 @@ fn hold(replica: &Replica<'_>, draft: &mut Draft) {
     for (clique, state) in replica.layout.cliques.iter().zip(&replica.cliques) {
         if !state.current {
             let message = "the template changed; another replica of the set is updated first".to_owned();
-            draft.wait(&clique.name, reasons::WAITING_FOR_TURN, message);
+            draft.wait(&clique.name, Reason::WaitingForUpdateTurn, message);
         }
     }
 }
@@ -92,7 +95,7 @@ fn on_delete(replica: &Replica<'_>, draft: &mut Draft) -> Rolling {
     let mut rolling = Rolling::default();
     for (index, state) in replica.cliques.iter().enumerate() {
         if !state.current && state.alive() {
-            draft.children.extend(children_template_patch(replica, index));
+            draft.children.extend(template::patch(replica, index));
             rolling.rewritten.insert(index);
         }
     }

@@ -7,9 +7,11 @@
 
 use std::sync::Arc;
 
-use super::Rolling;
-use crate::replica::{CliqueState, Draft, Replica, children_template_patch, terminating::Terminating};
+use super::{Rolling, template};
+use crate::draft::Draft;
+use crate::health::terminating::Terminating;
 use crate::snapshot::PodFacts;
+use crate::state::{CliqueState, Replica};
 
 pub(super) fn plan(replica: &Replica<'_>, terminating: &Terminating, draft: &mut Draft) -> Rolling {
     let mut rolling = Rolling::default();
@@ -35,7 +37,7 @@ fn standalone(replica: &Replica<'_>, index: usize, rolling: &mut Rolling, draft:
         return;
     }
     if !state.current {
-        draft.children.extend(children_template_patch(replica, index));
+        draft.children.extend(template::patch(replica, index));
         rolling.rewritten.insert(index);
         rolling.cliques.insert(index);
         return;
@@ -151,7 +153,7 @@ fn read(replica: &Replica<'_>, group: usize, copy: u32, terminating: &Terminatin
 /// Gives a copy the new template; once all its cliques have it, takes the pods that have the old one.
 fn recreate(replica: &Replica<'_>, copy: &Copy, rolling: &mut Rolling, draft: &mut Draft) {
     for &index in copy.members.iter().filter(|index| !replica.cliques[**index].current) {
-        draft.children.extend(children_template_patch(replica, index));
+        draft.children.extend(template::patch(replica, index));
         rolling.rewritten.insert(index);
     }
     if !copy.rewritten {

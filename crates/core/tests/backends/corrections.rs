@@ -16,7 +16,7 @@ fn corrected(case: &str, scheduler: &str, change: impl Fn(&mut Value)) -> (Value
         if result.is_none()
             && let Wanted::Object(wanted) = backend.map(&gang).object
         {
-            let mut stored = wanted.clone();
+            let mut stored = json!(wanted);
             change(&mut stored);
             result = Some((stored.clone(), backend.correct(&gang, &stored, &wanted)));
         }

@@ -9,7 +9,9 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use coppice_core::backends::{Limit, Wanted, of_scheduler};
+use coppice_core::backends::{Backend, Limit, Wanted, of_scheduler};
+use coppice_core::command::Kind;
+use coppice_core::object::{Body, Metadata, NewObject};
 use serde_json::{Value, json};
 use support::{Case, yaml};
 
@@ -23,6 +25,30 @@ fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/backends").join(name)
 }
 
+/// What a pod carries for its scheduler, and nothing else of it.
+fn stamped(backend: &dyn Backend, gang: &str, clique: &str) -> Value {
+    let mut pod = NewObject {
+        kind: Kind::Pod,
+        metadata: Metadata::default(),
+        owner: None,
+        body: Body::default(),
+    };
+    backend.stamp(gang, clique).put_on(&mut pod);
+    let mut stamped = json!({});
+    for (field, entries) in [
+        ("labels", &pod.metadata.labels),
+        ("annotations", &pod.metadata.annotations),
+    ] {
+        if !entries.is_empty() {
+            stamped["metadata"][field] = json!(entries);
+        }
+    }
+    if !pod.spec().is_null() {
+        stamped["spec"] = pod.spec().clone();
+    }
+    stamped
+}
+
 fn mapped(case: &Case, scheduler: &str) -> Value {
     let backend = of_scheduler(scheduler, true);
     let set = case.set(scheduler);
@@ -32,12 +58,11 @@ fn mapped(case: &Case, scheduler: &str) -> Value {
         let name = gang.object.metadata.name.clone().unwrap_or_default();
         let mut pods = serde_json::Map::new();
         for group in &gang.object.spec.pod_groups {
-            let mut pod = json!({});
-            backend.stamp(&name, &group.name).put_on(&mut pod);
-            pods.insert(group.name.clone(), pod);
+            let stamped = stamped(backend, &name, &group.name);
+            pods.insert(group.name.clone(), stamped);
         }
         let object = match mapping.object {
-            Wanted::Object(object) => object,
+            Wanted::Object(object) => json!(object),
             Wanted::Nothing => "none".into(),
             Wanted::Unknown => "left as it is".into(),
         };
@@ -96,9 +121,7 @@ fn a_scheduler_that_reads_pod_gangs_or_no_gangs_gets_nothing() {
         let set = case.set(scheduler);
         case.each_gang(&set, backend, |gang| {
             assert_eq!(backend.map(&gang).object, Wanted::Nothing, "{scheduler}");
-            let mut pod = json!({"metadata": {}, "spec": {}});
-            backend.stamp("llm-0", "llm-0-worker").put_on(&mut pod);
-            assert_eq!(pod, json!({"metadata": {}, "spec": {}}), "{scheduler}");
+            assert_eq!(stamped(backend, "llm-0", "llm-0-worker"), json!({}), "{scheduler}");
         });
     }
 }

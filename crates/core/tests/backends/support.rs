@@ -10,7 +10,7 @@ use coppice_core::gang_map::{Generation, StoredGangs};
 use coppice_core::layout::{LiveSizes, ReplicaLayout};
 use coppice_core::objects::pod_gang;
 use coppice_core::settings::{Settings, TopologyLevels};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -108,7 +108,7 @@ impl Case {
                 .iter()
                 .map(|gang| {
                     let levels = topology.as_ref().map(|(levels, _)| levels);
-                    pod_gang(&facts, &settings, levels, &layout, gang, &pods)
+                    json!(pod_gang(&facts, &settings, levels, &layout, gang, &pods))
                 })
                 .collect(),
         };

@@ -9,7 +9,7 @@ mod world;
 
 use std::collections::BTreeSet;
 
-use coppice_core::command::Command;
+use coppice_core::command::{Command, Kind};
 use coppice_core::context::SetContext;
 use coppice_core::replica::{ReplicaPlan, plan_replica};
 use coppice_core::settings::Settings;
@@ -187,7 +187,7 @@ fn w11_a_restarted_operator_replaces_exactly_what_is_missing() {
     let creations = |world: &World| {
         let stages = plan(world).stages;
         let all = stages.into_iter().flatten();
-        all.filter(|command| matches!(command, Command::Create(object) if object["kind"] == "Pod"))
+        all.filter(|command| matches!(command, Command::Create(object) if object.kind == Kind::Pod))
             .count()
     };
     assert_eq!(creations(&world), 2, "pods that are going are not counted");

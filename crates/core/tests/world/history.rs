@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use coppice_core::command::Command;
+use coppice_core::command::{Command, Kind};
 use serde_json::{Value, json};
 
 use super::World;
@@ -217,7 +217,7 @@ impl World {
         }
         let binds = |stage: &[Command]| {
             let mut commands = stage.iter();
-            commands.any(|command| matches!(command, Command::Create(object) if object["kind"] == "RoleBinding"))
+            commands.any(|command| matches!(command, Command::Create(object) if object.kind == Kind::RoleBinding))
         };
         for (first, command) in stages.iter().flat_map(|stage| {
             stage

@@ -37,7 +37,7 @@ pub(crate) struct World {
     /// While this is so, no pod becomes ready.
     pub(crate) loading: bool,
     /// ResourceClaimTemplates by namespace and name.
-    pub(crate) claim_templates: BTreeMap<(String, String), Value>,
+    pub(crate) claim_templates: BTreeMap<(String, String), Arc<Value>>,
     /// What happens to the next commands, the last one first.
     pub(crate) troubles: Vec<history::Trouble>,
     /// The newest generation that each object's status has spoken of, by uid.
@@ -157,7 +157,7 @@ impl World {
 
     pub(crate) fn carry_out(&mut self, command: &Command) {
         match command {
-            Command::Create(object) => self.create(object.clone()),
+            Command::Create(object) => self.create(json!(object)),
             Command::Merge { target, patch } => self.patch(target, "patch", |object| merge(object, patch)),
             Command::Status { target, patch, .. } => {
                 self.patch(target, "status", |object| merge(&mut object["status"], patch));
@@ -232,7 +232,7 @@ impl World {
         context.claim_templates = self.claim_templates.clone();
         let revisions: Vec<_> = self
             .of_kind("ControllerRevision")
-            .map(|object| serde_json::from_value(object.clone()).expect("a revision"))
+            .map(|object| Arc::new(serde_json::from_value(object.clone()).expect("a revision")))
             .collect();
         context.adopted_hash = adopted_hash(&context, &revisions);
         let mut changes = 0;
@@ -250,7 +250,7 @@ impl World {
             self.check_floors(&floors, &plan.stages);
             summaries.insert(index, plan.summary);
         }
-        let find = |kind: &str| self.of_kind(kind).next().cloned();
+        let find = |kind: &str| self.of_kind(kind).next().cloned().map(Arc::new);
         let snapshot = SetSnapshot {
             replicas: summaries,
             role: find("Role"),
@@ -410,7 +410,10 @@ impl World {
                 .of_kind("PodGroup")
                 .filter(mine)
                 .map(|group| {
-                    let kind = Kind::of_object(group).expect("a PodGroup of a scheduler");
+                    let version = group["apiVersion"].as_str();
+                    let mut kinds = Kind::ALL.iter().copied().filter(|kind| kind.as_str() == "PodGroup");
+                    let kind = kinds.find(|kind| Some(kind.api_version()) == version);
+                    let kind = kind.expect("a PodGroup of a scheduler");
                     let name = group["metadata"]["name"].as_str().expect("a name").to_owned();
                     ((kind, name), Arc::new(group.clone()))
                 })

@@ -145,6 +145,31 @@ pub fn generated(source: &str, definitions: &[Value]) -> Vec<Manifest> {
     manifests.collect()
 }
 
+/// Maps as alpha.12 and alpha.13 of the reference store them, and as we do: either must be valid under both.
+pub fn gang_maps() -> Vec<Manifest> {
+    let map = |name: &str, epochs: [&str; 3]| {
+        let [anchor, tail, scale_out] = epochs;
+        let hash = "5dbfq7pzg7";
+        let document = json!({
+            "apiVersion": "grove.io/v1alpha1", "kind": "PodGangMap", "metadata": { "name": name },
+            "spec": { "podCliqueSetReplicaIndex": 0, "entries": [
+                { "epoch": anchor, "podCliqueSetGenerationHash": hash, "role": "Anchor", "anchorIndex": 0,
+                  "podCliques": { "router": 2 }, "pcsgReplicaIndices": { "decode": [0, 1] } },
+                { "epoch": tail, "podCliqueSetGenerationHash": hash, "role": "Tail",
+                  "pcsgReplicaIndices": { "decode": [2] }, "dependsOn": [anchor] },
+                { "epoch": scale_out, "podCliqueSetGenerationHash": hash, "role": "ScaleOut", "dependsOn": [anchor] },
+            ] },
+        });
+        Manifest {
+            name: name.to_owned(),
+            documents: vec![document],
+            verdict: Verdict::Accepted,
+        }
+    };
+    let nanoseconds = ["1788533963425275528", "1788533963425275529", "1788533963425275530"];
+    vec![map("map-of-alpha13", nanoseconds), map("map-of-ours", ["1", "2", "3"])]
+}
+
 /// New objects must not use the old name of `pack.required`.
 fn without_pack_domain(document: &mut Value) {
     match document {

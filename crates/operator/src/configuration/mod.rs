@@ -245,9 +245,12 @@ pub struct Enabled {
     pub enabled: bool,
 }
 
-/// Networks between nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// Networks between nodes, and names in them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Network {
+    /// The DNS domain of the cluster, which names of services end with.
+    #[serde(rename = "clusterDomain")]
+    pub cluster_domain: String,
     /// Whether NVLink groups are honoured.
     #[serde(rename = "autoMNNVLEnabled")]
     pub auto_mnnvl_enabled: bool,

@@ -59,9 +59,7 @@ fn whole(file: &Section<'_>) -> Configuration {
         topology_aware_scheduling: Enabled {
             enabled: file.section("topologyAwareScheduling").boolean("enabled", false),
         },
-        network: Network {
-            auto_mnnvl_enabled: file.section("network").boolean("autoMNNVLEnabled", false),
-        },
+        network: network(&file.section("network")),
         gang_termination: GangTermination {
             when_all_lost: file.section("gangTermination").choice(
                 "whenAllLost",
@@ -71,6 +69,24 @@ fn whole(file: &Section<'_>) -> Configuration {
         },
         scheduler: scheduler(&file.section("scheduler")),
     }
+}
+
+fn network(section: &Section<'_>) -> Network {
+    let network = Network {
+        cluster_domain: section.text("clusterDomain", "cluster.local"),
+        auto_mnnvl_enabled: section.boolean("autoMNNVLEnabled", false),
+    };
+    let is_label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        (1..=63).contains(&label.len()) && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    if network.cluster_domain.len() > 253 || !network.cluster_domain.split('.').all(is_label) {
+        section.refuse(
+            "clusterDomain",
+            "must be a DNS domain in lower case, such as cluster.local",
+        );
+    }
+    network
 }
 
 fn client(section: &Section<'_>) -> ClientConnection {

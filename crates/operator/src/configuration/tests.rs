@@ -69,7 +69,7 @@ logLevel: debug
 logFormat: text
 authorizer: {enabled: true, exemptServiceAccountUserNames: [a, b], reconcilerServiceAccountUserName: me}
 topologyAwareScheduling: {enabled: true}
-network: {autoMNNVLEnabled: true}
+network: {autoMNNVLEnabled: true, clusterDomain: corp.example}
 gangTermination: {whenAllLost: Terminate}
 scheduler: {profiles: [{name: kai-scheduler}], defaultProfileName: kai-scheduler}
 "#;

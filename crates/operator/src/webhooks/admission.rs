@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use coppice_api::admission::authorizer::{Owner, Trusted};
 use coppice_api::admission::{Context, Schedulers};
-use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
+use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet};
+use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracing::warn;
 
@@ -115,6 +117,8 @@ impl Admission {
                 review::validate_set(request, &context)?
             }
             Endpoint::ValidateClusterTopologyBinding => review::validate_binding(request, &self.context())?,
+            Endpoint::ValidatePodClique => self.judge_size::<PodClique>(request).await?,
+            Endpoint::ValidatePodCliqueScalingGroup => self.judge_size::<PodCliqueScalingGroup>(request).await?,
             Endpoint::Authorize => {
                 let Some(guard) = &self.policy.guard else {
                     return Ok(Answer::default());
@@ -133,6 +137,19 @@ impl Admission {
                 review::authorize(request, owner, trusted)?
             }
         })
+    }
+
+    /// Judges a new size. A write to `scale` does not say what the minimum is; whoever is gone by now is not judged.
+    async fn judge_size<K: HasMinimum>(&self, request: &Request) -> Result<Answer, Unanswered> {
+        let mut resize = request.resize(K::KIND)?;
+        if !resize.is_none() && resize.min_available.is_none() {
+            let objects: Api<K> = Api::namespaced(self.client.clone(), &request.namespace);
+            let found = objects.get_opt(&request.name).await;
+            let found = found
+                .map_err(|source| failed(format!("{} {}/{}", K::KIND, request.namespace, request.name), source))?;
+            resize.min_available = found.and_then(|object| object.minimum());
+        }
+        Ok(review::judge_size(request, K::KIND, resize)?)
     }
 
     fn context(&self) -> Context {
@@ -166,6 +183,31 @@ impl Admission {
         let found = sets.get_opt(name).await;
         let found = found.map_err(|source| failed(format!("PodCliqueSet {namespace}/{name}"), source))?;
         Ok(found.map(Arc::new))
+    }
+}
+
+/// A kind with a size and a minimum.
+trait HasMinimum:
+    kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + std::fmt::Debug
+{
+    const KIND: &'static str;
+
+    fn minimum(&self) -> Option<i32>;
+}
+
+impl HasMinimum for PodClique {
+    const KIND: &'static str = "PodClique";
+
+    fn minimum(&self) -> Option<i32> {
+        self.spec.min_available
+    }
+}
+
+impl HasMinimum for PodCliqueScalingGroup {
+    const KIND: &'static str = "PodCliqueScalingGroup";
+
+    fn minimum(&self) -> Option<i32> {
+        self.spec.min_available
     }
 }
 

@@ -1,7 +1,7 @@
 //! The webhook configurations that tell an API server whom to ask about what. Pure.
 //!
-//! A chart renders the same ones. Only main resources are named: `scale` and `status` are written by autoscalers and
-//! schedulers, and are nobody's to refuse.
+//! A chart renders the same ones. `status` is never named: it is written by operators and schedulers. `scale` is named
+//! where new sizes are judged, by webhooks whose failure is ignored ([`Endpoint::fails_closed`]).
 
 use coppice_api::names::labels;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub fn configuration(endpoint: Endpoint, address: &Address) -> Value {
         "name": endpoint.webhook(),
         "clientConfig": address.client_config(endpoint.path()),
         "admissionReviewVersions": ["v1"],
-        "failurePolicy": "Fail",
+        "failurePolicy": if endpoint.fails_closed() { "Fail" } else { "Ignore" },
         "matchPolicy": "Exact",
         "sideEffects": "None",
         "timeoutSeconds": 10,
@@ -75,6 +75,20 @@ fn rules(endpoint: Endpoint) -> Value {
         Endpoint::ValidateClusterTopologyBinding => {
             json!([rule(&written, "grove.io", &["v1alpha1"], &["clustertopologybindings"])])
         }
+        Endpoint::ValidatePodClique => {
+            json!([rule(
+                &["UPDATE"],
+                "grove.io",
+                &["v1alpha1"],
+                &["podcliques", "podcliques/scale"]
+            )])
+        }
+        Endpoint::ValidatePodCliqueScalingGroup => json!([rule(
+            &["UPDATE"],
+            "grove.io",
+            &["v1alpha1"],
+            &["podcliquescalinggroups", "podcliquescalinggroups/scale"]
+        )]),
         Endpoint::Authorize => json!([
             rule(&kept, "", &["v1"], &["secrets", "serviceaccounts", "services"]),
             rule(&["UPDATE"], "", &["v1"], &["pods"]),
@@ -84,7 +98,7 @@ fn rules(endpoint: Endpoint) -> Value {
                 &all,
                 "grove.io",
                 &["v1alpha1"],
-                &["podcliques", "podcliquescalinggroups"]
+                &["podcliques", "podcliquescalinggroups", "podgangmaps"]
             ),
             rule(&all, "scheduler.grove.io", &["v1alpha1"], &["podgangs"]),
         ]),
@@ -98,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_question_has_a_configuration_that_fails_closed() {
+    fn every_question_has_a_configuration_and_only_those_about_sizes_may_go_unanswered() {
         let service = Address::Service {
             namespace: "grove".into(),
             name: "grove-operator".into(),
@@ -108,7 +122,10 @@ mod tests {
             let value = configuration(endpoint, &service);
             let webhook = &value["webhooks"][0];
             assert_eq!(webhook["clientConfig"]["service"]["path"], endpoint.path());
-            assert_eq!(webhook["failurePolicy"], "Fail");
+            let about_sizes = ["podcliques/scale", "podcliquescalinggroups/scale"]
+                .iter()
+                .any(|scale| webhook["rules"][0]["resources"][1] == *scale);
+            assert_eq!(webhook["failurePolicy"], if about_sizes { "Ignore" } else { "Fail" });
             if endpoint.mutates() {
                 serde_json::from_value::<MutatingWebhookConfiguration>(value).unwrap();
             } else {

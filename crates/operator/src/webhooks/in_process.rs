@@ -58,7 +58,7 @@ impl Slot {
     }
 }
 
-/// Installs the configurations of the three questions about users' own objects, under an [`ADDRESS`] that is never called.
+/// Installs the configurations of the questions about users' own objects, under an [`ADDRESS`] that is never called.
 ///
 /// # Errors
 /// When the API server refuses one.

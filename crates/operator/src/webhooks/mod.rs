@@ -28,16 +28,22 @@ pub enum Endpoint {
     ValidatePodCliqueSet,
     /// Judges ClusterTopologyBindings.
     ValidateClusterTopologyBinding,
+    /// Judges new sizes of PodCliques.
+    ValidatePodClique,
+    /// Judges new sizes of PodCliqueScalingGroups.
+    ValidatePodCliqueScalingGroup,
     /// Guards managed objects.
     Authorize,
 }
 
 impl Endpoint {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 6] = [
         Self::DefaultPodCliqueSet,
         Self::ValidatePodCliqueSet,
         Self::ValidateClusterTopologyBinding,
+        Self::ValidatePodClique,
+        Self::ValidatePodCliqueScalingGroup,
         Self::Authorize,
     ];
 
@@ -47,6 +53,8 @@ impl Endpoint {
             Self::DefaultPodCliqueSet => "/webhooks/default-podcliqueset",
             Self::ValidatePodCliqueSet => "/webhooks/validate-podcliqueset",
             Self::ValidateClusterTopologyBinding => "/webhooks/validate-clustertopology",
+            Self::ValidatePodClique => "/webhooks/validate-podclique",
+            Self::ValidatePodCliqueScalingGroup => "/webhooks/validate-podcliquescalinggroup",
             Self::Authorize => "/webhooks/authorizer-webhook",
         }
     }
@@ -57,6 +65,8 @@ impl Endpoint {
             Self::DefaultPodCliqueSet => "pcs.defaulting.webhooks.grove.io",
             Self::ValidatePodCliqueSet => "pcs.validating.webhooks.grove.io",
             Self::ValidateClusterTopologyBinding => "clustertopology.validating.webhooks.grove.io",
+            Self::ValidatePodClique => "pclq.validating.webhooks.grove.io",
+            Self::ValidatePodCliqueScalingGroup => "pcsg.validating.webhooks.grove.io",
             Self::Authorize => "authorizer.webhooks.grove.io",
         }
     }
@@ -67,8 +77,16 @@ impl Endpoint {
             Self::DefaultPodCliqueSet => "podcliqueset-defaulting-webhook",
             Self::ValidatePodCliqueSet => "podcliqueset-validating-webhook",
             Self::ValidateClusterTopologyBinding => "clustertopology-validating-webhook",
+            Self::ValidatePodClique => "podclique-validating-webhook",
+            Self::ValidatePodCliqueScalingGroup => "podcliquescalinggroup-validating-webhook",
             Self::Authorize => "authorizer-webhook",
         }
+    }
+
+    /// Whether a request is refused when nobody answers. Questions about sizes are answered with warnings: autoscalers and
+    /// the removal of finalizers must not depend on them.
+    pub const fn fails_closed(self) -> bool {
+        !matches!(self, Self::ValidatePodClique | Self::ValidatePodCliqueScalingGroup)
     }
 
     /// Whether it may change objects, and its configuration is a MutatingWebhookConfiguration.

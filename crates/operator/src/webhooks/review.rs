@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use coppice_api::admission::authorizer::{self, Decision, Operation, Owner, Trusted};
+use coppice_api::admission::scale::Resize;
 use coppice_api::admission::{
     Context, Outcome, default_pod_clique_set, validate_cluster_topology_binding, validate_pod_clique_set,
 };
@@ -145,6 +146,30 @@ impl Request {
         Ok(written && self.sub_resource.is_empty() && !deleted)
     }
 
+    /// The change of size that the request asks for, of an object of this kind or of its `scale`.
+    ///
+    /// # Errors
+    /// When it is about something else.
+    pub(crate) fn resize(&self, kind: &str) -> Result<Resize, Malformed> {
+        let of_scale = self.sub_resource == "scale" && self.kind.kind == "Scale";
+        if !of_scale {
+            self.expect_kind(kind)?;
+        }
+        let number = |object: &Value, path: &str| {
+            let number = object.pointer(path).and_then(Value::as_i64);
+            number.map(|number| i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX }))
+        };
+        let size = |object: &Value| number(object, "/spec/replicas").unwrap_or(0);
+        let deleted = !self.object["metadata"]["deletionTimestamp"].is_null();
+        let judged = self.operation()? == Operation::Update && !deleted;
+        let to = size(&self.object);
+        Ok(Resize {
+            from: if judged { size(&self.old_object) } else { to },
+            to,
+            min_available: number(&self.object, "/spec/minAvailable"),
+        })
+    }
+
     /// The set of the request, if it has the shape of one.
     pub(crate) fn set(&self) -> Option<PodCliqueSet> {
         PodCliqueSet::deserialize(&self.object).ok()
@@ -252,6 +277,20 @@ fn judge<K: DeserializeOwned>(
     // A stored object that cannot be read is held against nobody, and excuses nobody.
     let old = K::deserialize(&request.old_object).ok();
     let outcome = rules(&new, old.as_ref());
+    let status = outcome.to_status(GROUP, kind, &request.name);
+    Ok(Answer {
+        refusal: status.map(|status| to_value(&status)).transpose()?,
+        warnings: outcome.warnings,
+        patch: None,
+    })
+}
+
+/// Judges a new size.
+///
+/// # Errors
+/// When the outcome cannot be written.
+pub fn judge_size(request: &Request, kind: &str, resize: Resize) -> Result<Answer, Malformed> {
+    let outcome = resize.judge();
     let status = outcome.to_status(GROUP, kind, &request.name);
     Ok(Answer {
         refusal: status.map(|status| to_value(&status)).transpose()?,

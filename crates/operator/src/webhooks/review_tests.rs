@@ -39,7 +39,7 @@ fn defaults_come_as_a_patch_that_is_empty_the_second_time() {
     object["spec"]["later"] = json!({"unknown": [1]});
     let once = defaulted(&object);
     assert_eq!(once["spec"]["template"]["terminationDelay"], "4h");
-    assert_eq!(once["spec"]["template"]["cliques"][0]["spec"]["minAvailable"], 2);
+    assert_eq!(once["spec"]["template"]["cliques"][0]["spec"]["minAvailable"], 1);
     assert_eq!(once["spec"]["later"], object["spec"]["later"], "unknown fields stay");
     let again = default_set(&request("CREATE", &once, &Value::Null)).unwrap();
     assert_eq!(again, Answer::default(), "nothing is left to fill in");
@@ -219,4 +219,58 @@ fn what_is_no_review_is_said_so() {
         "{}",
         error(&strange)
     );
+}
+
+fn resized(kind: &str, sub_resource: &str, object: &Value, old: &Value) -> Result<Resize, Malformed> {
+    let mut review = review(kind, "UPDATE", object, old);
+    review["request"]["subResource"] = json!(sub_resource);
+    if kind == "Scale" {
+        review["request"]["kind"] = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
+    }
+    Request::read(&review).unwrap().resize("PodClique")
+}
+
+#[test]
+fn a_size_is_read_from_the_object_and_from_its_scale() {
+    let clique = |replicas: i32| json!({"metadata": {}, "spec": {"replicas": replicas, "minAvailable": 3}});
+    let scale = |replicas: i32| json!({"metadata": {}, "spec": {"replicas": replicas}});
+    let expected = |from, to, min_available| Resize {
+        from,
+        to,
+        min_available,
+    };
+    assert_eq!(
+        resized("PodClique", "", &clique(2), &clique(4)),
+        Ok(expected(4, 2, Some(3)))
+    );
+    assert_eq!(
+        resized("Scale", "scale", &scale(2), &scale(4)),
+        Ok(expected(4, 2, None))
+    );
+    let idle = json!({"metadata": {}, "spec": {}});
+    assert_eq!(resized("Scale", "scale", &idle, &scale(4)), Ok(expected(4, 0, None)));
+    assert!(resized("Pod", "", &clique(2), &clique(4)).is_err());
+    let mut leaving = clique(-1);
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let leaving = resized("PodClique", "", &leaving, &clique(4)).unwrap();
+    assert!(leaving.is_none(), "what is being deleted is not judged");
+}
+
+#[test]
+fn a_size_below_the_minimum_is_answered_with_a_warning() {
+    let request = request("UPDATE", &set(), &set());
+    let resize = |to| Resize {
+        from: 4,
+        to,
+        min_available: Some(3),
+    };
+    let answer = judge_size(&request, "PodClique", resize(2)).unwrap();
+    assert_eq!(answer.refusal, None);
+    assert!(
+        answer.warnings[0].contains("below minAvailable, which is 3"),
+        "{:?}",
+        answer.warnings
+    );
+    let refused = judge_size(&request, "PodClique", resize(-1)).unwrap();
+    assert_eq!(refused.refusal.unwrap()["code"], 422);
 }

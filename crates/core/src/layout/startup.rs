@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::{GroupLayout, Parent, Place};
 use crate::facts::SetFacts;
-use crate::layout::{GroupLayout, Parent, Place};
 
 /// Lists of parents while a replica is laid out. In the anchor gang all copies of a clique wait for the same ones, so they
 /// share one list.

@@ -7,6 +7,8 @@
 //! What is laid out is what exists and a bounded number of further copies, never what a number in a field asks for: the
 //! next layout goes on from there. A size beyond the bounds of the API is held at what exists.
 
+mod startup;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +17,6 @@ use coppice_api::sizes::{MOST_COPIES, MOST_PODS, MOST_PODS_IN_GANG, MOST_PREDECE
 
 use crate::facts::SetFacts;
 use crate::gang_map::{self, GangMap, Generation, GroupUnits, StoredGangs, Units};
-use crate::startup;
 
 /// The sizes of existing objects, by object name; what is missing takes its size from the template.
 #[derive(Clone, Debug, Default)]

@@ -1,19 +1,19 @@
 //! Pieces of schema that the types cannot derive: Kubernetes' own types, patterns, CEL rules.
 //!
-//! The types in [`crate::types`] name these functions in their attributes. A piece of a Kubernetes type is only a
-//! marker here; [`super::structural`] replaces it. Nothing here knows where it will be used.
+//! The types name these functions in their attributes. A piece of a Kubernetes type is only a
+//! marker here; `crd::structural` replaces it. Nothing here knows where it will be used.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 /// Marks a place where the structural schema of a Kubernetes definition belongs.
-pub(super) const KUBERNETES_TYPE: &str = "x-kubernetes-type";
+pub(crate) const KUBERNETES_TYPE: &str = "x-kubernetes-type";
 /// Marks a property that its object must have.
-pub(super) const REQUIRED: &str = "x-required";
+pub(crate) const REQUIRED: &str = "x-required";
 /// The default that the API server fills in.
-pub(super) const DEFAULT: &str = "x-default";
+pub(crate) const DEFAULT: &str = "x-default";
 /// Property paths of a shared type that do not exist at this place.
-pub(super) const WITHOUT: &str = "x-without";
+pub(crate) const WITHOUT: &str = "x-without";
 
 const DOMAIN_NAME: &str = "^[a-z][a-z0-9-]*$";
 const LABEL_KEY: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
@@ -104,7 +104,7 @@ pub(crate) fn pack_rules() -> Value {
 }
 
 /// New sets must not use the old name of `pack.required`; existing ones may keep it.
-pub(super) fn pack_domain_rules() -> Value {
+pub(crate) fn pack_domain_rules() -> Value {
     let rule = |field_path: &str, rule: &str| {
         json!({
             "rule": format!("oldSelf.hasValue() || {rule}"),

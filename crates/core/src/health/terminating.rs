@@ -16,15 +16,13 @@ use coppice_api::types::PodCliqueStatus;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::clique_state::BREACHED;
-use super::{CliqueState, Draft, Replica, clique_status};
+use super::breach;
 use crate::command::{Command, Kind};
-use crate::conditions;
-use crate::reasons;
+use crate::conditions::{self, ConditionType};
+use crate::draft::Draft;
+use crate::reasons::Reason;
 use crate::snapshot::target_of;
-
-/// The condition that marks a clique whose pods are being replaced.
-pub(crate) const IN_PROGRESS: &str = "GangTerminationInProgress";
+use crate::state::{CliqueState, Replica};
 
 const DEFAULT_DELAY: SignedDuration = SignedDuration::from_hours(4);
 
@@ -40,11 +38,11 @@ pub(crate) enum Times {
 }
 
 impl Times {
-    pub(crate) fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> Reason {
         match self {
-            Self::Once => reasons::GANG_TERMINATED,
-            Self::Twice => reasons::GANG_TERMINATED_TWICE,
-            Self::Often => reasons::GANG_TERMINATED_OFTEN,
+            Self::Once => Reason::GangTerminated,
+            Self::Twice => Reason::GangTerminatedTwice,
+            Self::Often => Reason::GangTerminatedRepeatedly,
         }
     }
 
@@ -52,7 +50,7 @@ impl Times {
     fn told(condition: &Condition) -> Self {
         [Self::Often, Self::Twice]
             .into_iter()
-            .find(|times| times.reason() == condition.reason)
+            .find(|times| condition.reason == times.reason())
             .unwrap_or(Self::Once)
     }
 
@@ -93,7 +91,7 @@ impl Terminating {
 
     /// How often in a row a clique is replaced, this time included.
     pub(crate) fn times(&self, clique: usize, stored: &PodCliqueStatus) -> Times {
-        let told = || conditions::find(&stored.conditions, IN_PROGRESS).map(Times::told);
+        let told = || conditions::find(&stored.conditions, ConditionType::GangTerminationInProgress).map(Times::told);
         self.begun.get(&clique).copied().or_else(told).unwrap_or(Times::Once)
     }
 }
@@ -117,6 +115,7 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Terminating {
             .unwrap_or(Timestamp::MAX);
         if due > replica.now {
             draft.wake_at(due);
+            await_delay(replica, unit, &affected, (since, due), draft);
             continue;
         }
         draft.statuses.push(told(replica, unit));
@@ -135,9 +134,35 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Terminating {
         }
         let clique = &replica.layout.cliques[index];
         let message = "all pods of the gang are being replaced; new ones follow when the old ones are gone".to_owned();
-        draft.wait(&clique.name, reasons::WAITING_FOR_OLD_PODS, message);
+        draft.wait(&clique.name, Reason::WaitingForOldPods, message);
     }
     terminating
+}
+
+/// Says on the cliques that have too few pods when everything around them is replaced.
+fn await_delay(
+    replica: &Replica<'_>,
+    unit: Unit,
+    affected: &[usize],
+    (since, due): (Timestamp, Timestamp),
+    draft: &mut Draft,
+) {
+    let what = match unit {
+        Unit::Replica => format!("replica {}", replica.snapshot.index),
+        Unit::Copy { group, copy } => format!("copy {copy} of {}", replica.layout.groups[group].name),
+    };
+    let shown = conditions::whole_seconds(due);
+    for &index in affected {
+        let state = &replica.cliques[index];
+        if breach::of_clique(state, false, replica.context.settings).status == Some(true) {
+            let message = format!(
+                "fewer than {} pods since {since}; all pods of {what} are replaced at {shown} unless enough are ready before",
+                state.min_available
+            );
+            let name = &replica.layout.cliques[index].name;
+            draft.wait_until(name, Reason::WaitingForTerminationDelay, message, due);
+        }
+    }
 }
 
 /// Cliques that carry the mark. While any marked clique has pods, all of them wait.
@@ -167,9 +192,12 @@ fn told(replica: &Replica<'_>, unit: Unit) -> Command {
     let index = replica.snapshot.index;
     let why = "is replaced as a whole: it had too few pods for longer than terminationDelay";
     let (reason, message) = match unit {
-        Unit::Replica => (reasons::REPLICA_REPLACED, format!("replica {index} {why}")),
+        Unit::Replica => (
+            Reason::PodCliqueSetReplicaDeleteSuccessful,
+            format!("replica {index} {why}"),
+        ),
         Unit::Copy { group, copy } => (
-            reasons::COPY_REPLACED,
+            Reason::PodCliqueScalingGroupReplicaDeleteSuccessful,
             format!("copy {copy} of {} {why}", replica.layout.groups[group].name),
         ),
     };
@@ -184,14 +212,16 @@ fn told(replica: &Replica<'_>, unit: Unit) -> Command {
 /// How often in a row a clique had been replaced when it broke, if it did not hold for as long as it is given now. A
 /// mark that stands belongs to the termination under way.
 fn recently(state: &CliqueState<'_>, delay: SignedDuration, broken: Timestamp) -> Option<Times> {
-    let mark = conditions::find(&status(state)?.conditions, IN_PROGRESS).filter(|mark| mark.status != "True")?;
+    let mark = conditions::find(&status(state)?.conditions, ConditionType::GangTerminationInProgress)
+        .filter(|mark| mark.status != "True")?;
     let times = Times::told(mark);
     let held_until = mark.last_transition_time.0.saturating_add(times.lengthen(delay));
     held_until.map_or(true, |until| broken < until).then_some(times)
 }
 
 fn is_marked(state: &CliqueState<'_>) -> bool {
-    status(state).is_some_and(|status| conditions::is_true(&status.conditions, IN_PROGRESS))
+    status(state)
+        .is_some_and(|status| conditions::is_true(&status.conditions, ConditionType::GangTerminationInProgress))
 }
 
 fn status<'a>(state: &CliqueState<'a>) -> Option<&'a PodCliqueStatus> {
@@ -209,8 +239,8 @@ enum Unit {
 fn breaches(replica: &Replica<'_>, terminating: &Terminating) -> Vec<(Unit, Timestamp)> {
     let since = |index: usize| -> Option<Timestamp> {
         let state = &replica.cliques[index];
-        let condition = conditions::find(&status(state)?.conditions, BREACHED)?;
-        let breached_now = clique_status::breach(state, false, replica.context.settings).status == Some(true);
+        let condition = conditions::find(&status(state)?.conditions, ConditionType::MinAvailableBreached)?;
+        let breached_now = breach::of_clique(state, false, replica.context.settings).status == Some(true);
         (breached_now && !terminating.contains(index))
             .then(|| started(condition))
             .flatten()
@@ -226,7 +256,7 @@ fn breaches(replica: &Replica<'_>, terminating: &Terminating) -> Vec<(Unit, Time
             .get(&layout.name)
             .and_then(|stored| stored.status.as_ref());
         let whole = stored
-            .and_then(|status| conditions::find(&status.conditions, BREACHED))
+            .and_then(|status| conditions::find(&status.conditions, ConditionType::MinAvailableBreached))
             .and_then(started);
         let copies: Vec<(u32, Timestamp)> = (0..layout.copies)
             .filter_map(|copy| Some((copy, layout.members(copy).filter_map(since).min()?)))

@@ -6,16 +6,12 @@ use std::sync::Arc;
 use coppice_api::canonical::{TemplateIdentity, TemplateView, same_template};
 use coppice_api::names::{label_sets::Labels, labels};
 use coppice_api::types::PodClique;
-use serde_json::Value;
 
-use crate::conditions;
+use crate::conditions::{self, ConditionType};
 use crate::context::SetContext;
 use crate::layout::{CliqueLayout, Place, ReplicaLayout};
-use crate::objects::{self, Owner};
+use crate::objects;
 use crate::snapshot::{PodFacts, ReplicaSnapshot};
-
-/// The condition by which a clique says that it has fallen below its minimum.
-pub(crate) const BREACHED: &str = "MinAvailableBreached";
 
 /// The state of one clique.
 #[derive(Clone, Debug)]
@@ -161,7 +157,7 @@ impl<'a> CliqueState<'a> {
     pub fn breached(&self) -> bool {
         self.stored
             .and_then(|stored| stored.status.as_ref())
-            .is_some_and(|status| conditions::is_true(&status.conditions, BREACHED))
+            .is_some_and(|status| conditions::is_true(&status.conditions, ConditionType::MinAvailableBreached))
     }
 }
 
@@ -192,26 +188,10 @@ fn template_of(
     if identity.matches_label(&label) {
         return (label, true);
     }
-    let owner = Owner {
-        kind: "",
-        name: String::new(),
-        uid: String::new(),
-    };
-    let desired = objects::pod_clique(&context.facts, layout, clique, "", &owner);
-    let strings = |pointer: &str| -> Labels {
-        let map = desired.pointer(pointer).and_then(Value::as_object);
-        map.into_iter()
-            .flatten()
-            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-            .collect()
-    };
+    let desired = objects::clique_template(&context.facts, layout, clique, "");
     let priority = context.facts.set.spec.template.priority_class_name.as_deref();
-    let (desired_labels, desired_annotations) = (users(&strings("/metadata/labels")), strings("/metadata/annotations"));
-    let stored_labels = users(stored_labels);
-    let stored_annotations = stored.metadata.annotations.clone().unwrap_or_default();
-    let Some(desired_spec) = desired.pointer("/spec/podSpec").and_then(Value::as_object) else {
-        return (label, false);
-    };
+    let (desired_labels, stored_labels) = (users(&desired.labels), users(stored_labels));
+    let stored_annotations = stored.metadata.annotations.as_ref().unwrap_or(&empty);
     let view = |labels, annotations, spec| TemplateView {
         labels,
         annotations,
@@ -219,8 +199,8 @@ fn template_of(
         spec,
     };
     let same = same_template(
-        &view(&stored_labels, &stored_annotations, stored.spec.pod_spec.as_map()),
-        &view(&desired_labels, &desired_annotations, desired_spec),
+        &view(&stored_labels, stored_annotations, stored.spec.pod_spec.as_map()),
+        &view(&desired_labels, &desired.annotations, desired.pod_spec.as_map()),
     );
     (label, same)
 }

@@ -1,17 +1,23 @@
 //! Conditions: kept in order, with a transition time that moves only when the status does.
 
+mod types;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+pub use types::ConditionType;
+
+use crate::reasons::Reason;
 
 /// What a condition should say.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The type of the condition.
-    pub kind: &'static str,
+    pub kind: ConditionType,
     /// Its status: none is Unknown.
     pub status: Option<bool>,
     /// A reason of the documented list.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// The reason in words.
     pub message: String,
 }
@@ -25,12 +31,12 @@ fn text(status: Option<bool>) -> &'static str {
 }
 
 /// The condition of a type, if it is there.
-pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == kind)
+pub fn find<'a>(conditions: &'a [Condition], kind: ConditionType) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
 /// Whether the condition of a type is there and True.
-pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
+pub fn is_true(conditions: &[Condition], kind: ConditionType) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status == "True")
 }
 
@@ -39,9 +45,9 @@ pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
 pub fn set(conditions: &mut Vec<Condition>, verdict: Verdict, generation: Option<i64>, now: Timestamp) {
     let status = text(verdict.status);
     let fresh = Condition {
-        type_: verdict.kind.to_owned(),
+        type_: verdict.kind.as_str().to_owned(),
         status: status.to_owned(),
-        reason: verdict.reason.to_owned(),
+        reason: verdict.reason.as_str().to_owned(),
         message: verdict.message,
         observed_generation: generation,
         last_transition_time: Time(whole_seconds(now)),
@@ -67,8 +73,8 @@ pub fn set(conditions: &mut Vec<Condition>, verdict: Verdict, generation: Option
 }
 
 /// Takes the condition of a type away.
-pub fn remove(conditions: &mut Vec<Condition>, kind: &str) {
-    conditions.retain(|condition| condition.type_ != kind);
+pub fn remove(conditions: &mut Vec<Condition>, kind: ConditionType) {
+    conditions.retain(|condition| condition.type_ != kind.as_str());
 }
 
 /// The API keeps whole seconds; what is written must equal what will be read.
@@ -82,9 +88,9 @@ mod tests {
 
     fn verdict(status: bool, message: &str) -> Verdict {
         Verdict {
-            kind: "Ready",
+            kind: ConditionType::Ready,
             status: Some(status),
-            reason: "Because",
+            reason: Reason::AllReplicasAvailable,
             message: message.into(),
         }
     }

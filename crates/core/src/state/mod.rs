@@ -1,0 +1,122 @@
+//! One replica as it is read for planning: its layout, and the state of each clique of it. Reads and never decides.
+
+mod clique;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coppice_api::names::{labels, parsing::parse_index};
+use coppice_api::types::LastError;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+pub use clique::CliqueState;
+
+use crate::context::SetContext;
+use crate::gang_map::{Generation, StoredGangs, entry_of_gang};
+use crate::layout::{LiveSizes, ReplicaLayout};
+use crate::report;
+use crate::snapshot::{PodFacts, ReplicaSnapshot};
+
+/// One replica while it is planned.
+pub(crate) struct Replica<'a> {
+    pub(crate) context: &'a SetContext<'a>,
+    pub(crate) snapshot: &'a ReplicaSnapshot,
+    pub(crate) layout: ReplicaLayout,
+    /// The state of each clique, at the positions of the layout.
+    pub(crate) cliques: Vec<CliqueState<'a>>,
+    pub(crate) now: Timestamp,
+}
+
+impl<'a> Replica<'a> {
+    /// Reads a replica. `given` is whether it takes the set's templates now.
+    pub(crate) fn read(
+        context: &'a SetContext<'a>,
+        snapshot: &'a ReplicaSnapshot,
+        given: bool,
+        now: Timestamp,
+    ) -> Self {
+        let layout = lay_out(context, snapshot, given);
+        let mut pods: BTreeMap<&str, Vec<&Arc<PodFacts>>> = BTreeMap::new();
+        for pod in snapshot.pods.values() {
+            pods.entry(&pod.clique).or_default().push(pod);
+        }
+        let cliques = layout
+            .cliques
+            .iter()
+            .map(|clique| {
+                let pods = pods.remove(clique.name.as_str()).unwrap_or_default();
+                CliqueState::read(context, snapshot, &layout, clique, pods)
+            })
+            .collect();
+        Self {
+            context,
+            snapshot,
+            layout,
+            cliques,
+            now,
+        }
+    }
+
+    /// Writes about children of an object that were refused, as its status records them.
+    pub(crate) fn errors_of(&self, owner: &ObjectMeta, before: &[LastError]) -> Vec<LastError> {
+        let failures = self.snapshot.failures.iter();
+        report::last_errors(
+            failures.filter(|failure| Some(&failure.owner.uid) == owner.uid.as_ref()),
+            before,
+        )
+    }
+}
+
+/// Lays out the replica, with its gangs as they are stored.
+fn lay_out(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, given: bool) -> ReplicaLayout {
+    let gangs = snapshot.gangs.iter();
+    let stored = StoredGangs {
+        map: snapshot.map.as_ref().map(|map| &map.spec),
+        gangs: gangs
+            .filter_map(|(name, gang)| Some((name.as_str(), entry_of_gang(gang)?)))
+            .collect(),
+    };
+    let generation = Generation {
+        hash: &context.generation_hash(),
+        given,
+    };
+    ReplicaLayout::new(
+        &context.facts,
+        snapshot.index,
+        &live_sizes(snapshot),
+        &stored,
+        generation,
+    )
+}
+
+fn live_sizes(snapshot: &ReplicaSnapshot) -> LiveSizes {
+    let size = |replicas: i32| u32::try_from(replicas).unwrap_or(0);
+    LiveSizes {
+        cliques: snapshot
+            .cliques
+            .iter()
+            .map(|(name, clique)| (name.clone(), size(clique.spec.replicas)))
+            .collect(),
+        groups: snapshot
+            .groups
+            .iter()
+            .map(|(name, group)| (name.clone(), size(group.spec.replicas)))
+            .collect(),
+        copies: existing_copies(snapshot),
+    }
+}
+
+/// The copies of each group up to the last that has a PodClique, by the labels of those.
+fn existing_copies(snapshot: &ReplicaSnapshot) -> BTreeMap<String, u32> {
+    let mut copies: BTreeMap<String, u32> = BTreeMap::new();
+    for clique in snapshot.cliques.values() {
+        let label = |key: &str| clique.metadata.labels.as_ref().and_then(|all| all.get(key));
+        let copy = label(labels::SCALING_GROUP_REPLICA_INDEX).and_then(|text| parse_index(text));
+        if let (Some(group), Some(copy)) = (label(labels::SCALING_GROUP), copy) {
+            let most = copies.entry(group.clone()).or_default();
+            *most = (*most).max(copy.saturating_add(1));
+        }
+    }
+    copies
+}
