@@ -395,7 +395,9 @@ impl Run {
             .filter(|replica| !finished(replica))
             .collect();
         self.rolling = rolling;
-        if self.world.set_record.scope.is_empty() && self.world.set_record.wanted == self.world.wanted() {
+        let all_have_maps = self.world.replicas.iter().all(|replica| replica.map.is_some());
+        let known = self.world.set_record.wanted == self.world.wanted();
+        if self.world.set_record.scope.is_empty() && known && all_have_maps {
             self.edited.clear();
         }
     }

@@ -94,7 +94,7 @@ fn replica(index: u32, revisions: &[&str]) -> ReplicaFacts {
 }
 
 #[test]
-fn turns_go_to_replicas_without_nodes_then_broken_ones_then_mixed_ones() {
+fn turns_go_to_what_was_begun_then_to_replicas_without_nodes_then_to_broken_ones() {
     let knobs = SetKnobs {
         max_concurrent_replicas: 3,
         on_failure: OnFailure::Pause,

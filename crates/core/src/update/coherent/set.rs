@@ -63,6 +63,13 @@ impl ReplicaFacts {
         (0..target.len()).any(|component| self.is_stale(component, target))
     }
 
+    /// Whether some component has units at the target and others: what was begun is finished first, also when the record
+    /// of it is lost.
+    fn is_begun(&self, target: &[Revision]) -> bool {
+        let mut components = self.revisions.iter().zip(target);
+        components.any(|(revisions, wanted)| revisions.len() > 1 && revisions.contains(wanted))
+    }
+
     fn is_mixed(&self) -> bool {
         self.revisions.iter().any(|revisions| revisions.len() > 1)
     }
@@ -105,8 +112,8 @@ pub fn plan_set(wanted: &[Revision], knobs: SetKnobs, before: &SetRecord, replic
     record
 }
 
-/// Gives free turns to replicas with stale units: those without a scheduled pod, those that are broken, those that
-/// already have several versions, then by index.
+/// Gives free turns to replicas with stale units: those that were begun, those without a scheduled pod, those that are
+/// broken, those that have several versions, then by index.
 fn admit(admitted: &mut BTreeSet<u32>, most: u32, target: &[Revision], replicas: &[ReplicaFacts]) {
     let unfinished: BTreeSet<u32> = replicas
         .iter()
@@ -119,10 +126,12 @@ fn admit(admitted: &mut BTreeSet<u32>, most: u32, target: &[Revision], replicas:
         .filter(|replica| !admitted.contains(&replica.index) && replica.has_stale(target))
         .collect();
     waiting.sort_by_key(|replica| {
+        let later = |earlier: bool| !earlier;
         (
-            !replica.unscheduled,
-            !replica.breached,
-            !replica.is_mixed(),
+            later(replica.is_begun(target)),
+            later(replica.unscheduled),
+            later(replica.breached),
+            later(replica.is_mixed()),
             replica.index,
         )
     });
