@@ -23,7 +23,7 @@ fn units(router: u32, decode: u32) -> Units<'static> {
     }
 }
 
-fn spec(entries: Value) -> PodGangMapSpec {
+fn spec(entries: &Value) -> PodGangMapSpec {
     serde_json::from_value(json!({"podCliqueSetReplicaIndex": 0, "entries": entries})).expect("a map")
 }
 
@@ -56,7 +56,7 @@ fn a_new_replica_has_an_anchor_tails_and_a_place_for_further_copies() {
 
 #[test]
 fn a_map_of_the_go_operator_is_kept_as_it_is() {
-    let stored = spec(json!([
+    let stored = spec(&json!([
         {"epoch": "1788533963425275528", "podCliqueSetGenerationHash": "theirs", "role": "Anchor", "anchorIndex": 0,
          "podCliques": {"router": 3}, "pcsgReplicaIndices": {"decode": [0, 1]}},
         {"epoch": "1788533963425275530", "podCliqueSetGenerationHash": "theirs", "role": "ScaleOut",
@@ -124,7 +124,7 @@ fn a_lost_map_is_rebuilt_from_the_labels_of_gangs() {
 #[test]
 fn nothing_waits_for_an_epoch_without_gangs() {
     // What a workload that was scaled to zero and woken by the Go operator leaves: copies in ScaleOut and no anchor.
-    let stored = spec(json!([
+    let stored = spec(&json!([
         {"epoch": "7", "podCliqueSetGenerationHash": "h", "role": "ScaleOut",
          "pcsgReplicaIndices": {"decode": [0, 1, 2]}, "dependsOn": ["5"]},
     ]));
@@ -135,7 +135,7 @@ fn nothing_waits_for_an_epoch_without_gangs() {
 
 #[test]
 fn several_anchors_become_one_and_nonsense_is_left_out() {
-    let stored = spec(json!([
+    let stored = spec(&json!([
         {"epoch": "20", "podCliqueSetGenerationHash": "h", "role": "Anchor",
          "podCliques": {"router": 1}, "pcsgReplicaIndices": {"decode": [2, 0, -4, 900]}},
         {"epoch": "10", "podCliqueSetGenerationHash": "h", "role": "Anchor",
@@ -148,7 +148,7 @@ fn several_anchors_become_one_and_nonsense_is_left_out() {
         {"epoch": "22", "podCliqueSetGenerationHash": "h", "role": "ScaleOut", "dependsOn": ["20"]},
     ]);
     assert_eq!(entries(&map), expected);
-    let unreadable = spec(json!([{"epoch": "x", "podCliqueSetGenerationHash": "", "role": "Anchor"}]));
+    let unreadable = spec(&json!([{"epoch": "x", "podCliqueSetGenerationHash": "", "role": "Anchor"}]));
     assert_eq!(
         after(&unreadable, &units(1, 1)),
         desired(REPLICA, &units(1, 1), &StoredGangs::default(), NOW)
@@ -173,7 +173,7 @@ proptest! {
         before in prop::collection::vec(any_entry(), 0..4),
         sizes in prop::collection::vec((0..3u32, 0..8u32), 1..6),
     ) {
-        let mut stored = spec(json!(before));
+        let mut stored = spec(&json!(before));
         let mut last: Option<GangMap> = None;
         for (router, decode) in sizes {
             let units = units(router, decode);

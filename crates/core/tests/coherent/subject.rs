@@ -288,7 +288,7 @@ fn take_from_anchor(before: &Map, after: &mut Map) {
 /// The newest anchor gets back the template that it had.
 fn go_back(target: &Target, before: &Map, after: &mut Map) {
     let anchor = after.entries.iter_mut().rev().find(|entry| entry.role == Role::Anchor);
-    for entry in anchor {
+    if let Some(entry) = anchor {
         for (component, share) in &mut entry.shares {
             let old = before.entries.iter().filter_map(|entry| entry.shares.get(component));
             let wanted = &target.components[*component].revision;

@@ -265,9 +265,12 @@ fn theirs(world: &World, scope: &[usize], broken: bool) -> Row {
 const BEGIN: &str = "<!-- comparison: begin -->\n";
 const END: &str = "<!-- comparison: end -->\n";
 
+/// A name, a world, the components that change, and whether the first change never gets ready.
+type Workload = (&'static str, fn() -> World, &'static [usize], bool);
+
 #[test]
 fn ours_is_never_worse_and_the_page_shows_it() {
-    let workloads: [(&str, fn() -> World, &[usize], bool); 4] = [
+    let workloads: [Workload; 4] = [
         (
             "Example 1: all change",
             examples::frontend_prefill_decode,
@@ -310,9 +313,10 @@ fn ours_is_never_worse_and_the_page_shows_it() {
             };
             writeln!(
                 table,
-                "| {name} | {engine} | {batches} | {} | {} % | {} | {} | {} |",
+                "| {name} | {engine} | {batches} | {} | {} %{} | {} | {} | {} |",
                 lowest.join("/"),
                 row.effective,
+                if row.finished { "" } else { ", and stays there" },
                 row.moved_twice,
                 gangs(row.anchors),
                 gangs(row.others),
@@ -321,10 +325,6 @@ fn ours_is_never_worse_and_the_page_shows_it() {
         }
         assert!(coppice.finished, "{name}");
         assert!(
-            coppice.effective >= upstream.effective,
-            "{name}: {coppice:?} {upstream:?}"
-        );
-        assert!(
             coppice
                 .lowest
                 .iter()
@@ -332,7 +332,12 @@ fn ours_is_never_worse_and_the_page_shows_it() {
                 .all(|(ours, theirs)| ours >= theirs),
             "{name}"
         );
+        // An update that is blocked stays where it is: only one that comes to its end can be compared all the way.
         if upstream.finished {
+            assert!(
+                coppice.effective >= upstream.effective,
+                "{name}: {coppice:?} {upstream:?}"
+            );
             assert!(coppice.batches <= upstream.batches, "{name}: {coppice:?} {upstream:?}");
             assert!(
                 coppice.moved_twice <= upstream.moved_twice,

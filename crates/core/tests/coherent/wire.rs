@@ -26,13 +26,13 @@ fn components() -> Vec<Component> {
     ]
 }
 
-fn stored(entries: serde_json::Value) -> PodGangMapSpec {
+fn stored(entries: &serde_json::Value) -> PodGangMapSpec {
     serde_json::from_value(json!({"podCliqueSetReplicaIndex": 3, "entries": entries, "later": true})).unwrap()
 }
 
 #[test]
 fn a_hostile_map_is_bounded_and_every_copy_has_one_home() {
-    let spec = stored(json!([
+    let spec = stored(&json!([
         {"epoch": "7", "role": "Anchor", "podCliqueSetGenerationHash": "g",
          "podCliques": {"f": i32::MAX, "gone": 4}, "pcsgReplicaIndices": {"p": [0, -1, i32::MAX]}},
         {"epoch": "9", "role": "Tail", "podCliqueSetGenerationHash": "g", "revisions": {"p": "old"},
@@ -51,7 +51,7 @@ fn a_hostile_map_is_bounded_and_every_copy_has_one_home() {
 
 #[test]
 fn a_map_that_cannot_be_read_decides_nothing() {
-    let read = |entries| from_spec(&stored(entries), &components(), |_, _| Revision::new("found"));
+    let read = |entries| from_spec(&stored(&entries), &components(), |_, _| Revision::new("found"));
     assert_eq!(read(json!([])), None);
     assert_eq!(
         read(json!([{"epoch": "1", "role": "Else", "podCliques": {"f": 1}}])),
@@ -65,7 +65,7 @@ fn a_map_that_cannot_be_read_decides_nothing() {
 
 #[test]
 fn fields_of_other_versions_are_kept_and_anchors_have_an_index() {
-    let before = stored(json!([
+    let before = stored(&json!([
         {"epoch": "7", "role": "Anchor", "podCliqueSetGenerationHash": "g", "podCliques": {"f": 1}, "theirs": 1},
         {"epoch": "8", "role": "Tail", "podCliqueSetGenerationHash": "g", "pcsgReplicaIndices": {"p": [1]}},
     ]));
