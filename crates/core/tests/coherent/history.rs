@@ -513,14 +513,14 @@ impl Run {
     /// R3: whatever was to be seen before the batch, it does not lead to another one.
     fn no_second_batch(&self, planned: &Planned) -> Verdict {
         let state = &self.world.replicas[planned.replica];
-        let target = self.world.target(planned.replica);
+        let target = &planned.target;
         for old in state.snapshots.iter().chain([&planned.observed]) {
             let mut record = state.record.clone();
             // Twice, because a record is stored first.
             for _ in 0..2 {
                 let outcome = self
                     .subject
-                    .plan(&target, state.map.as_ref(), old, &record, self.world.time());
+                    .plan(target, state.map.as_ref(), old, &record, self.world.time());
                 let batch = matches!(outcome.phase, Phase::Anchoring | Phase::Rolling) && outcome.map.is_some();
                 if batch {
                     return Err("a second batch from an old read".to_owned());

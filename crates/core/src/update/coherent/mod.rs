@@ -235,7 +235,12 @@ impl<'a> Planner<'a> {
     fn unwanted_bridges(&self) -> Option<Map> {
         bridge::drop_where_possible(self.target, self.map, &self.census, |position| {
             let abandoned = self.record.surge_abandoned && !record::is_settled(self.map, position, &self.record);
-            abandoned || self.census.has_stale(position)
+            // A map that was made from a half-built bridge has one that carries too little.
+            let incomplete = self.map.entries[position].shares.iter().any(|(component, share)| {
+                let wanted = &self.target.components[*component];
+                self.census.stale(*component) > 0 && share.units.count() < wanted.anchored()
+            });
+            abandoned || incomplete || self.census.has_stale(position)
         })
     }
 
