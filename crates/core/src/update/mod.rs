@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub(crate) mod in_progress;
+pub mod coherent;
 mod rolling_recreate;
 mod template;
 
