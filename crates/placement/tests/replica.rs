@@ -19,7 +19,9 @@ fn placed(state: &mut ClusterState, gang: &Gang) -> Plan {
 /// So many pods of a shape on a node that others hold.
 fn fill(state: &mut ClusterState, node: &str, shape: ShapeId, pods: u32) {
     for pod in 0..pods {
-        state.add_pod(&format!("{node}-{pod}"), node, shape).unwrap();
+        state
+            .add_pod(&format!("{node}-{pod}"), node, shape)
+            .expect("the node is known");
     }
 }
 

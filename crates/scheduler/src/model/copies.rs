@@ -38,7 +38,7 @@ impl Copies {
 
     fn add(&mut self, pod: &Arc<PodRecord>) {
         let Some((set, index)) = &self.replica else { return };
-        let named = |key: &str| pod.label(key).map(|value| value.to_string());
+        let named = |key: &str| pod.label(key).map(ToString::to_string);
         let (Some(group), Some(clique)) = (named(labels::SCALING_GROUP), named(labels::POD_CLIQUE)) else {
             return;
         };
