@@ -31,7 +31,7 @@ fn text(status: Option<bool>) -> &'static str {
 }
 
 /// The condition of a type, if it is there.
-pub fn find<'a>(conditions: &'a [Condition], kind: ConditionType) -> Option<&'a Condition> {
+pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
     conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
