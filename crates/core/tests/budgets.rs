@@ -270,7 +270,7 @@ fn a_copy_that_is_scaled_away_but_still_runs_with_the_old_template_is_not_done()
     let mut world = World::new(SET);
     world.settle();
     world.edit("PodCliqueScalingGroup", "wl-0-g", |group| {
-        group["spec"]["replicas"] = 0.into()
+        group["spec"]["replicas"] = 0.into();
     });
     edit(&mut world, 1, "b:2");
     for _ in 0..4 {

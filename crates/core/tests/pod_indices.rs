@@ -31,7 +31,7 @@ fn indices(world: &World, copy: u32) -> BTreeMap<String, BTreeSet<String>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for pod in world.pods() {
         let labels = &pod["metadata"]["labels"];
-        if labels["grove.io/podcliquescalinggroup-replica-index"] == copy.to_string() {
+        if labels["grove.io/podcliquescalinggroup-replica-index"].as_str() == Some(&copy.to_string()) {
             found
                 .entry(text(&labels["grove.io/podclique"]))
                 .or_default()

@@ -14,8 +14,8 @@
 //!
 //! # What `replicas: 0` means
 //!
-//! On the set: no copies. On a clique or scaling group of the template: idle until it is scaled up; absent means one. The `replicas` of cliques and scaling groups in a template are initial values: live sizes are changed through
-//! `scale`, which admits any size and warns of one below the minimum (see [`scale`]).
+//! On the set: no copies. On a clique or scaling group of the template: idle until it is scaled up; absent means one. The
+//! `replicas` of cliques and scaling groups in a template are initial values: live sizes are changed through `scale`, which admits any size and warns of one below the minimum (see [`scale`]).
 //!
 //! This module never reads a cluster, and never repairs what it does not understand: unknown fields pass.
 

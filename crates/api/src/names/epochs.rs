@@ -70,7 +70,8 @@ mod tests {
     #[test]
     fn no_index_is_as_large_as_an_epoch() {
         let first: i32 = Epoch::FIRST.to_string().parse().expect("a number");
-        assert!(MOST_REPLICAS < first && MOST_COPIES < first);
+        assert!(MOST_REPLICAS < first);
+        assert!(MOST_COPIES < first);
     }
 
     #[test]

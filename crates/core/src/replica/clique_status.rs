@@ -125,8 +125,8 @@ fn progress(
     let Some(progress) = status.update_progress.as_mut() else {
         return;
     };
-    let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
-    progress.updated_scheduled_replicas = number(state.count(|pod| pod.scheduled && state.is_updated(pod)));
+    let placed = state.count(|pod| pod.scheduled && state.is_updated(pod));
+    progress.updated_scheduled_replicas = i32::try_from(placed).unwrap_or(i32::MAX);
     if progress.update_ended_at.is_some() {
         return;
     }
