@@ -4,8 +4,8 @@
 //! Everything else (creating the replacements, gangs, status) is the same for all of them and knows no strategy.
 
 pub mod budget;
-pub(crate) mod in_progress;
 pub mod coherent;
+pub(crate) mod in_progress;
 mod rolling_recreate;
 mod template;
 
