@@ -216,7 +216,7 @@ fn definitions_are_judged() {
     found(
         "crds",
         Status::Fail,
-        "not established: podcliquesets.grove.io",
+        "not established: podcliques.grove.io",
         |facts| {
             let mut all = definitions();
             all[0]["status"] = json!({});
@@ -226,7 +226,7 @@ fn definitions_are_judged() {
     found(
         "crds",
         Status::Warn,
-        "of another version: podcliquesets.grove.io",
+        "of another version: podcliques.grove.io",
         |facts| {
             let mut all = definitions();
             all[0]["spec"]["versions"][0]["name"] = json!("v1alpha0");
