@@ -247,7 +247,10 @@ where
                     (key, begun, ran)
                 });
             }
-            let wake = self.with(|state| state.next_wake());
+            // While all workers are busy, a key that is due cannot be taken: waiting for its time, which has passed, would
+            // spin. A worker that ends comes back here.
+            let free = tasks.len() < self.shared.options.workers;
+            let wake = self.with(|state| state.next_wake()).filter(|_| free);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,

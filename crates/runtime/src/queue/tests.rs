@@ -226,3 +226,28 @@ async fn metrics_tell_depth_and_age() {
     assert!(text.contains("queue_depth{queue=\"test\"} 0"));
     assert!(text.contains("queue_wait_seconds_sum{queue=\"test\"} 1.0"), "{text}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_due_while_all_workers_are_busy_makes_no_spin() {
+    let bench = Bench::new(1);
+    let stop = bench.stop.clone();
+    let work = |_: &'static str| async {
+        pass(10).await;
+        Outcome::<&'static str>::Done
+    };
+    bench.queue.mark("long", Priority::High);
+    bench.queue.mark_at("due", bench.at(1));
+    let mut run = Box::pin(bench.queue.clone().run(stop, work));
+    let mut polls = 0;
+    let counted = std::future::poll_fn(|context| {
+        polls += 1;
+        // More than ever needed: paused time stands still for as long as anything is ready, so a spin would not end.
+        assert!(polls < 1000, "the queue spins");
+        run.as_mut().poll(context).map(|_| ())
+    });
+    tokio::select! {
+        () = counted => unreachable!("nothing stops it"),
+        () = pass(60) => {}
+    }
+    assert!(bench.queue.is_idle());
+}
