@@ -213,16 +213,11 @@ fn an_embedded_cluster_is_all_right() {
 
 #[test]
 fn definitions_are_judged() {
-    found(
-        "crds",
-        Status::Fail,
-        "not established: podcliques.grove.io",
-        |facts| {
-            let mut all = definitions();
-            all[0]["status"] = json!({});
-            facts.definitions = Ok(all);
-        },
-    );
+    found("crds", Status::Fail, "not established: podcliques.grove.io", |facts| {
+        let mut all = definitions();
+        all[0]["status"] = json!({});
+        facts.definitions = Ok(all);
+    });
     found(
         "crds",
         Status::Warn,
