@@ -103,7 +103,7 @@ fn gang_parts() -> impl Strategy<Value = GangParts> {
     (confusing_name(), index, epoch, copy)
 }
 
-/// Every way to read a text as the name of a gang, whoever's it is.
+/// Every way to read a text as the name of a gang, of any set.
 fn readings(text: &str) -> Vec<GangParts> {
     let parts: Vec<&str> = text.split('-').collect();
     let mut found = Vec::new();

@@ -80,7 +80,7 @@ impl Subject {
         }
     }
 
-    /// The reason of the event that tells of a success, on an owner of this kind; none where nothing is told.
+    /// The reason of the event that reports a success, on an owner of this kind; none where no event is recorded.
     pub(crate) fn success(&self, owner: Kind) -> Option<Reason> {
         Some(match (self.kind, self.verb) {
             (Kind::PodClique, Verb::Create) if owner == Kind::PodCliqueScalingGroup => {

@@ -1,6 +1,6 @@
 //! The kinds that planners touch: one row for each, which says everything that is true of the kind itself.
 //!
-//! Whoever needs the API version, the plural, the scope or the status of a kind reads it here. Nothing in this module
+//! The API version, plural, scope and status of every kind are read from here. Nothing in this module
 //! depends on an object.
 
 /// One row of the table.

@@ -1,6 +1,6 @@
 //! New sizes of existing cliques and scaling groups, whether written to the object or to its `scale`.
 //!
-//! A size is what somebody wishes: an autoscaler may write any. One below the minimum is not refused, because the writer
+//! A size is a wish: an autoscaler may write any. One below the minimum is not refused, because the writer
 //! would be stuck (a wake-up from 0 that begins with 1 would never begin); the gang is then as small as the size, and the
 //! writer is warned. Only a size that can mean nothing is refused. Never looks at a creation, and never at anything but
 //! sizes.

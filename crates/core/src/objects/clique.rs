@@ -18,7 +18,7 @@ pub struct CliqueTemplate {
     pub labels: Labels,
     /// Annotations of the PodClique.
     pub annotations: Labels,
-    /// The template's pod specification; in a scaling group its containers are told where they stand in it.
+    /// The template's pod specification; in a scaling group its containers get their position in the group.
     pub pod_spec: PodSpec,
 }
 
