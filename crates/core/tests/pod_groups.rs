@@ -92,6 +92,44 @@ fn pods_are_stamped_when_they_are_created() {
     );
 }
 
+/// Pods of an interrupted migration still name the group of their former gang (#837).
+#[test]
+fn a_pod_that_names_a_former_group_is_relabelled_and_not_replaced() {
+    let cases = [
+        ("kai-scheduler", "pod-group-name"),
+        ("volcano", "scheduling.volcano.sh/group-name"),
+    ];
+    for (scheduler, key) in cases {
+        let mut world = world(WL2, scheduler);
+        world.settle();
+        let pod = pods_of(&world, "wl-0-sg-x-1-pc-b")[0].clone();
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        world.edit("Pod", name, |pod| {
+            pod["metadata"]["annotations"][key] = "wl-0-sg-x-0".into();
+            pod["metadata"]["labels"]["grove.io/base-podgang"] = "wl-0".into();
+        });
+        world.writes.clear();
+        world.settle();
+        let after = world.get("Pod", name);
+        assert_eq!(after["metadata"]["uid"], pod["metadata"]["uid"], "{scheduler}");
+        assert_eq!(
+            after["metadata"]["annotations"][key], "wl-0-100002-sg-x-1",
+            "{scheduler}"
+        );
+        assert!(
+            after["metadata"]["labels"]["grove.io/base-podgang"].is_null(),
+            "{scheduler}"
+        );
+        assert_eq!(
+            world.writes.get("patch Pod"),
+            Some(&1),
+            "{scheduler}: {:?}",
+            world.writes
+        );
+        assert_eq!(world.writes.get("delete Pod"), None, "{scheduler}");
+    }
+}
+
 #[test]
 fn a_gang_under_kai_is_kept_from_its_own_grouping_also_when_it_was_created_before() {
     let mut world = world(WL2, "kai-scheduler");
