@@ -28,10 +28,11 @@ bench: toolchain ## the measured claims, each beside a floor in the same run
 	export KUBEBUILDER_ASSETS="$$(./hack/build-control-plane.sh)"; \
 	for program in scheduling control-plane workload; do "$(or $(CARGO_TARGET_DIR),target)/release/$$program" || exit 1; done
 
-lint: toolchain ## formatting, clippy with warnings as errors, the direction of dependencies
+lint: toolchain ## formatting, clippy and rustdoc with warnings as errors, the direction of dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy --workspace --test 'real*' --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --locked --document-private-items --quiet
 	./hack/check-layers.sh
 
 deny: toolchain ## licences, sources, duplicate versions and known vulnerabilities of all dependencies (installs cargo-deny when absent)

@@ -15,5 +15,9 @@ pub const MOST_PODS: i32 = 5_000;
 pub const MOST_PODS_IN_GANG: u64 = 5_000;
 /// Pods of a whole set: what a Kubernetes cluster is built for.
 pub const MOST_PODS_IN_SET: u64 = 150_000;
+/// Temporary gangs of one coherent update.
+pub const MOST_SURGE_UNITS: i32 = 100;
+/// ControllerRevisions that a set keeps besides those in use.
+pub const MOST_REVISIONS: i32 = 1_000;
 /// Entries of `startsAfter` of all PodCliques in the base gang of one replica.
 pub const MOST_PREDECESSORS: u64 = 250_000;

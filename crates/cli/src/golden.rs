@@ -9,5 +9,5 @@ pub(crate) fn check(file: &str, actual: &str) {
         std::fs::write(&path, actual).expect("the golden file can be written");
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(actual, expected, "{file} differs; COPPICE_BLESS=1 writes it anew");
+    assert_eq!(actual, expected, "{file} differs; COPPICE_BLESS=1 rewrites it");
 }

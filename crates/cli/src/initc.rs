@@ -46,7 +46,7 @@ impl Initc {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let parents = coppice_initc::parents(self.podcliques.iter().map(String::as_str))?;
         if parents.is_empty() {
-            tracing::info!("there is nobody to wait for");
+            tracing::info!("no parent cliques to wait for");
             return Ok(ExitCode::SUCCESS);
         }
         let namespace = read(&self.pod_info, "namespace")?;

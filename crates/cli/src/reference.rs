@@ -211,18 +211,51 @@ mod tests {
         crate::golden::check("../../../docs/api-reference.md", &markdown(&coppice_api::crd::all()));
     }
 
+    /// The names on the way to every property below a schema, collections left out. Walks the schema by itself, so that a
+    /// branch that the page forgets is noticed.
+    fn paths(schema: &Value, above: &str, found: &mut Vec<String>) {
+        for inner in [&schema["items"], &schema["additionalProperties"]] {
+            paths_below(inner, above, found);
+        }
+        paths_below(schema, above, found);
+    }
+
+    fn paths_below(schema: &Value, above: &str, found: &mut Vec<String>) {
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{above}{name}");
+            found.push(path.clone());
+            if !FOREIGN.contains(&name.as_str()) {
+                paths(field, &format!("{path}."), found);
+            }
+        }
+    }
+
     #[test]
     fn every_field_of_our_own_has_a_row() {
-        let page = markdown(&coppice_api::crd::all());
-        for path in [
-            "`replicas`",
-            "`template.cliques[].spec.startsAfter[]`",
-            "`template.podCliqueScalingGroups[].topologyConstraint.pack.required`",
-            "`levels[].key` *",
-            "`podgroups[].minReplicas` *",
-        ] {
-            assert!(page.contains(path), "{path} is missing");
+        let definitions = coppice_api::crd::all();
+        let page = markdown(&definitions);
+        let rows: std::collections::BTreeSet<String> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+            .map(|path| path.replace("[]", "").replace("{}", ""))
+            .collect();
+        let mut wanted = Vec::new();
+        for definition in &definitions {
+            let definition = serde_json::to_value(definition).expect("a definition is JSON");
+            for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
+                let schema = &version["schema"]["openAPIV3Schema"];
+                for part in ["spec", "status"] {
+                    paths(&schema["properties"][part], "", &mut wanted);
+                }
+            }
         }
+        assert!(
+            wanted.len() > 200,
+            "{} fields: are the schemas still read?",
+            wanted.len()
+        );
+        let missing: Vec<&String> = wanted.iter().filter(|path| !rows.contains(*path)).collect();
+        assert!(missing.is_empty(), "fields without a row: {missing:?}");
         assert!(
             !page.contains("podSpec.containers"),
             "pod specifications are Kubernetes' own"

@@ -447,7 +447,7 @@ fn the_demo_tells_its_story_in_plain_lines_and_ends() {
         "set default/llm: Ready",
         "3. A node is lost",
         "1 terminating",
-        "whole again",
+        "complete again",
         "13 of 14 pods were never touched",
         "4. A rolling update",
         "8 pods were replaced, 6 of 14 were never restarted",

@@ -8,7 +8,7 @@ use coppice_runtime::backoff::Backoff;
 use coppice_runtime::cache::{Change, Kind, Projection};
 use coppice_runtime::clock::SharedClock;
 use coppice_runtime::lease::Leadership;
-use coppice_runtime::queue::{self, Outcome, Queue};
+use coppice_runtime::queue::{self, Outcome, Priority, Queue};
 use coppice_runtime::write::{self, WriteError, Writer};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -89,6 +89,12 @@ impl<C: Controller> Shell<C> {
         act(&mut self.controller.lock(), self.clock.now(), &self.queue)
     }
 
+    /// A way to mark keys from outside.
+    pub(crate) fn marker(&self) -> impl Fn(C::Key) + Send + Sync + use<C> {
+        let queue = self.queue.clone();
+        move |key| queue.mark(key, Priority::High)
+    }
+
     /// Works on marked keys, with `watches` beside it, until told to stop; everything under way is then dropped.
     pub(crate) async fn run(self: Arc<Self>, watches: impl Future<Output = ()> + Send, stop: CancellationToken) {
         let work = |key: C::Key| {
@@ -146,7 +152,6 @@ mod tests {
     use crate::view::{Reduced, resource};
     use coppice_runtime::cache::{Cache, ObjectKey};
     use coppice_runtime::clock::{TokioClock, later};
-    use coppice_runtime::queue::Priority;
     use futures::FutureExt;
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde::de::IgnoredAny;

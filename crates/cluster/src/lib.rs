@@ -25,16 +25,20 @@
 
 pub mod behaviour;
 mod controller;
+mod daemon_sets;
 mod default_scheduler;
+mod digest;
 mod garbage_collector;
 pub mod init_wait;
 mod kinds;
 mod kubelet;
 mod namespaces;
+pub mod node_agent;
 mod node_life;
 mod node_lifecycle;
 mod node_view;
 pub mod profile;
+mod resource_claims;
 mod service_accounts;
 mod simulated_cluster;
 mod tolerations;

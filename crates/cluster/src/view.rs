@@ -4,6 +4,7 @@
 //! UID, version) is read by the cache.
 
 use coppice_runtime::cache::{Interner, Meta, Projection};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ApiResource;
 use serde::Deserialize;
@@ -19,6 +20,8 @@ pub(crate) struct Metadata {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) finalizers: Vec<String>,
     pub(crate) owner_references: Vec<OwnerReference>,
+    pub(crate) creation_timestamp: Option<Timestamp>,
+    pub(crate) generation: i64,
     deletion_timestamp: Option<IgnoredAny>,
     deletion_grace_period_seconds: Option<i64>,
 }
@@ -27,6 +30,15 @@ impl Metadata {
     /// Whether the object is being deleted.
     pub(crate) fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
+    }
+
+    /// The UID of the controller of this kind that owns the object.
+    pub(crate) fn controller(&self, kind: &str) -> Option<&str> {
+        let owner = self
+            .owner_references
+            .iter()
+            .find(|owner| owner.controller == Some(true))?;
+        (owner.kind == kind).then_some(owner.uid.as_str())
     }
 
     /// Seconds of grace if the object is being deleted.

@@ -61,6 +61,14 @@ pub enum Command {
         /// The gates that stay: they belong to others.
         remaining: Vec<String>,
     },
+    /// Read pods from the API server that seem to be gone. When one of them exists, the plan was made from an old view:
+    /// what follows is not carried out.
+    Confirm {
+        /// The clique that they belong to, as it was read.
+        target: Target,
+        /// Names of the pods.
+        names: Vec<String>,
+    },
     /// Delete an object.
     Delete {
         /// The object as it was read.

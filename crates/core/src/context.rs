@@ -110,6 +110,12 @@ impl<'a> SetContext<'a> {
         strategy == Some(&UpdateStrategyType::OnDelete)
     }
 
+    /// Whether the user stopped updates of the set.
+    pub fn paused(&self) -> bool {
+        let strategy = self.facts.set.spec.update_strategy.as_ref();
+        strategy.is_some_and(|strategy| strategy.paused) && !self.on_delete()
+    }
+
     /// Whether the set's status has accepted the templates as they are now.
     pub fn accepted(&self) -> Option<bool> {
         let hash = self.facts.set.status.as_ref()?.current_generation_hash.as_deref()?;

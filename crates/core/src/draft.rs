@@ -26,7 +26,10 @@ pub struct Wait {
 impl Wait {
     /// Whether it ends only when something changes that starting up or updating does not bring about by itself.
     pub fn is_stall(&self) -> bool {
-        !matches!(self.reason, Reason::WaitingForBaseGang | Reason::WaitingForUpdateTurn)
+        !matches!(
+            self.reason,
+            Reason::WaitingForBaseGang | Reason::WaitingForUpdateTurn | Reason::UpdatePaused
+        )
     }
 
     /// What counts first: a stall before a wait of normal operation, and among those the one that ends first.
@@ -157,6 +160,12 @@ impl Draft {
             }
         }
         self.children.push(Command::Merge { target, patch });
+    }
+
+    /// Whether an object is patched before the gangs are written, so that a status of it would be refused.
+    pub(crate) fn patches(&self, uid: Option<&str>) -> bool {
+        let mut commands = self.children.iter();
+        commands.any(|command| matches!(command, Command::Merge { target, .. } if Some(target.uid.as_str()) == uid))
     }
 
     /// Deletes an object after the gangs were written.

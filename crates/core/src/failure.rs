@@ -64,7 +64,7 @@ impl Subject {
             Command::Status { target, .. } => of_target(target, Verb::Status),
             Command::RemoveGate { target, .. } => of_target(target, Verb::Ungate),
             Command::Delete { target } => of_target(target, Verb::Delete),
-            Command::Event { .. } => None,
+            Command::Confirm { .. } | Command::Event { .. } => None,
         }
     }
 

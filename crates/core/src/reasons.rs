@@ -76,6 +76,7 @@ reasons! {
     WaitingForOldPods: "New pods are created when the old ones of the same gang are gone.";
     WaitingForTerminationDelay: "A clique has fewer pods than minAvailable. All pods of its replica, or of its copy of a scaling group, are replaced at the time that the message names unless enough are ready before.";
     WaitingForUpdateTurn: "Another replica of the set is being updated first.";
+    UpdatePaused: "updateStrategy.paused is set: no pod is replaced for a new template. Sizes and lost pods are still reconciled.";
     AllReplicasAvailable: "Every replica of the set is available.";
     ReplicasUnavailable: "Some replica of the set is not available.";
     BelowMinAvailable: "Some replica of the set has fallen below its minimum.";
@@ -93,7 +94,7 @@ reasons! {
     PodCliqueScalingGroupReplicaDeleteSuccessful: "All pods of a copy of a scaling group are being replaced, because it had too few for longer than terminationDelay.";
     PodsPlacedOneByOne: "The scheduler of the set places pods one by one: gangs are not guaranteed, and required packing is not enforced.";
     NotExpressible: "The objects of the gang's scheduler do not say everything that the gang asks for; the message lists what is lost, and what to do about it.";
-    KAIBackendMappingFailed: "The API server refused to create or change the PodGroup that stands for the gang at KAI.";
+    KAIBackendMappingFailed: "The API server refused to create or change KAI's PodGroup for the gang.";
     PodCliqueCreateOrUpdateSuccessful: "PodCliques of the set were created or changed.";
     PodCliqueCreateOrUpdateFailed: "The API server refused to create or change a PodClique of the set.";
     PodCliqueCreateSuccessful: "PodCliques of the scaling group were created.";
@@ -122,5 +123,7 @@ reasons! {
     ComputeDomainCreateFailed: "The API server refused a ComputeDomain; without the ComputeDomain CustomResourceDefinition it is not found.";
     ComputeDomainDeleteSuccessful: "ComputeDomains that no pod uses any more were deleted.";
     ComputeDomainDeleteFailed: "The API server refused to delete a ComputeDomain.";
+    ManagedFieldsRestored: "Another client changed a PodClique or PodCliqueScalingGroup. What follows from the PodCliqueSet was restored; sizes are left to whoever scales.";
+    TerminationNotConfirmed: "A status said that the pods of the gang are being replaced, although every clique had its minimum ready. No pod was deleted, and the condition was corrected.";
     PodReplaced: "A pod that ended was deleted and is replaced.";
 }

@@ -40,6 +40,7 @@ pub fn owner(command: &Command, set: &PodCliqueSet, replica: Option<&ReplicaSnap
         | Command::Status { target, .. }
         | Command::RemoveGate { target, .. }
         | Command::Delete { target }
+        | Command::Confirm { target, .. }
         | Command::Event { target, .. } => (target.kind, &target.name),
     };
     let of_child = replica.and_then(|replica| match kind {

@@ -26,6 +26,8 @@ pub struct ReplicaSnapshot {
     pub gangs: BTreeMap<String, Arc<PodGang>>,
     /// Pods by name: all that carry the labels of this replica, whoever owns them.
     pub pods: BTreeMap<String, Arc<PodFacts>>,
+    /// Pods that were seen in this replica and are gone from it, by deletion or by another label.
+    pub departed: Vec<Arc<PodFacts>>,
     /// Services by name.
     pub services: BTreeMap<String, Arc<Value>>,
     /// HorizontalPodAutoscalers by name.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use world::history::Trouble;
-use world::{World, pods_of};
+use world::{WL2, World, pods_of, uids};
 
 /// `a` alone with five pods and a budget of three; `g` with four copies of `b` and a budget of two.
 const SET: &str = "
@@ -281,4 +281,49 @@ fn a_copy_that_is_scaled_away_but_still_runs_with_the_old_template_is_not_done()
     world.troubles.clear();
     world.settle();
     assert_eq!(world.get("PodCliqueSet", "wl")["status"]["updatedReplicas"], 1);
+}
+
+#[test]
+fn a_paused_update_replaces_no_pod_until_it_is_resumed_and_lost_pods_come_back() {
+    let mut world = World::new(WL2);
+    world.settle();
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["spec"]["updateStrategy"] = json!({"type": "RollingRecreate", "paused": true});
+        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into();
+    });
+    let before = uids(&world);
+    world.settle();
+    assert_eq!(uids(&world), before, "nothing is replaced");
+    let set = world.get("PodCliqueSet", "wl").clone();
+    let conditions = set["status"]["conditions"].as_array().unwrap();
+    let updating = conditions.iter().find(|one| one["type"] == "UpdateInProgress").unwrap();
+    assert_eq!(
+        (&updating["status"], &updating["reason"]),
+        (&json!("True"), &json!("UpdatePaused"))
+    );
+    let lost = pods_of(&world, "wl-0-pc-a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &lost);
+    world.settle();
+    let images: Vec<Value> = pods_of(&world, "wl-0-pc-a")
+        .iter()
+        .map(|pod| pod["spec"]["containers"][0]["image"].clone())
+        .collect();
+    assert_eq!(
+        images,
+        vec![json!("a"); 2],
+        "the pod comes back with the template of its clique"
+    );
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["spec"]["updateStrategy"]["paused"] = false.into();
+    });
+    world.settle();
+    assert!(
+        pods_of(&world, "wl-0-pc-a")
+            .iter()
+            .all(|pod| pod["spec"]["containers"][0]["image"] == "a:2")
+    );
+    assert!(world.get("PodCliqueSet", "wl")["status"]["updateProgress"]["updateEndedAt"].is_string());
 }

@@ -557,3 +557,43 @@ fn a_wanted_clique_that_somebody_deletes_comes_back_after_its_old_pods_are_gone_
     world.settle();
     assert_eq!(pods_of(&world, "wl-0-pc-a").len(), 2);
 }
+
+#[test]
+fn a_set_that_is_not_ready_never_gives_the_availability_of_all_replicas_as_the_reason() {
+    let mut world = World::new(WL2);
+    world.settle();
+    world.edit("PodCliqueSet", "wl", |set| {
+        set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "a:2".into();
+    });
+    let mut reasons = BTreeSet::new();
+    for _ in 0..60 {
+        world.step();
+        world.kubelets();
+        let conditions = world.get("PodCliqueSet", "wl")["status"]["conditions"].clone();
+        let conditions = conditions.as_array().unwrap().iter();
+        for ready in conditions.filter(|condition| condition["type"] == "Ready" && condition["status"] == "False") {
+            reasons.insert(ready["reason"].as_str().unwrap().to_owned());
+        }
+    }
+    assert!(reasons.contains("UpdateInProgress"), "{reasons:?}");
+    assert!(!reasons.contains("AllReplicasAvailable"), "{reasons:?}");
+}
+
+#[test]
+fn a_group_that_is_scaled_beyond_what_there_is_room_for_is_still_updated() {
+    let mut world = World::new(WL2);
+    world.settle();
+    world.capacity = Some(world.pods().len());
+    assert_eq!(world.get("PodCliqueSet", "wl")["status"]["updatedReplicas"], 1);
+    world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
+        group["spec"]["replicas"] = 6.into()
+    });
+    world.edit("PodClique", "wl-0-pc-a", |clique| clique["spec"]["replicas"] = 5.into());
+    world.settle();
+    let status = &world.get("PodCliqueSet", "wl")["status"];
+    assert_eq!(
+        (&status["availableReplicas"], &status["updatedReplicas"]),
+        (&json!(1), &json!(1)),
+        "{status}"
+    );
+}

@@ -261,3 +261,117 @@ fn growing_back_past_the_minimum_is_no_breach_however_long_the_new_pods_wait() {
         "once the new minimum was ready, falling below it is a breach again"
     );
 }
+
+fn condition(world: &World, kind: &str, name: &str, wanted: &str) -> serde_json::Value {
+    let conditions = world.get(kind, name)["status"]["conditions"].as_array().cloned();
+    let mut conditions = conditions.unwrap_or_default().into_iter();
+    conditions
+        .find(|condition| condition["type"] == wanted)
+        .unwrap_or(serde_json::Value::Null)
+}
+
+/// The clique pc-a of WL1 loses both of its pods, and there is room for so many others.
+fn lose_all(world: &mut World, capacity: usize) {
+    world.capacity = Some(capacity);
+    let lost: Vec<String> = pods_of(world, "wl-0-pc-a")
+        .iter()
+        .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    for pod in &lost {
+        world.delete("Pod", pod);
+    }
+    world.settle();
+}
+
+#[test]
+fn a_clique_with_nothing_running_says_that_it_is_below_its_minimum_and_why_that_is_not_acted_on() {
+    let mut world = World::new(WL1);
+    world.settle();
+    lose_all(&mut world, 8);
+    let breach = condition(&world, "PodClique", "wl-0-pc-a", "MinAvailableBreached");
+    assert_eq!(breach["status"], "True", "{breach}");
+    assert_eq!(breach["reason"], "AllScheduledReplicasLost", "{breach}");
+    let message = breach["message"].as_str().unwrap();
+    assert!(message.contains("gangTermination.whenAllLost"), "{message}");
+    let waiting = condition(&world, "PodClique", "wl-0-pc-a", "Waiting");
+    assert_ne!(waiting["reason"], "WaitingForTerminationDelay", "{waiting}");
+    let degraded = condition(&world, "PodCliqueSet", "wl", "Degraded");
+    assert_eq!(degraded["status"], "True", "{degraded}");
+}
+
+#[test]
+fn the_delay_of_a_clique_that_lost_everything_counts_from_the_first_pod_that_came_back() {
+    let mut world = World::new(WL1);
+    world.settle();
+    lose_all(&mut world, 8);
+    let before = uids(&world);
+    world.advance(60);
+    world.settle();
+    world.capacity = Some(9);
+    world.settle();
+    let survivors = |world: &World| before.intersection(&uids(world)).count();
+    assert_eq!(
+        survivors(&world),
+        before.len(),
+        "one of two pods is back: the delay begins"
+    );
+    world.advance(5);
+    world.settle();
+    assert_eq!(survivors(&world), before.len());
+    world.advance(7);
+    world.settle();
+    assert_eq!(
+        survivors(&world),
+        0,
+        "one of two pods was not enough for longer than the delay"
+    );
+}
+
+#[test]
+fn a_group_that_lost_a_copy_completely_says_so_and_is_not_replaced_for_it() {
+    let mut world = World::new(WL1);
+    world.settle();
+    let before = uids(&world);
+    world.capacity = Some(6);
+    let lost: Vec<String> = ["wl-0-sg-x-1-pc-b", "wl-0-sg-x-1-pc-c"]
+        .iter()
+        .flat_map(|clique| pods_of(&world, clique))
+        .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    for pod in &lost {
+        world.delete("Pod", pod);
+    }
+    world.settle();
+    let breach = condition(&world, "PodCliqueScalingGroup", "wl-0-sg-x", "MinAvailableBreached");
+    assert_eq!(breach["status"], "True", "{breach}");
+    world.advance(60);
+    world.settle();
+    assert_eq!(before.intersection(&uids(&world)).count(), 6, "the others stay");
+}
+
+#[test]
+fn a_termination_is_reported_on_the_clique_that_caused_it() {
+    let mut world = World::new(WL1);
+    world.settle();
+    world.capacity = Some(9);
+    let victim = pods_of(&world, "wl-0-sg-x-1-pc-c")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.delete("Pod", &victim);
+    world.settle();
+    world.advance(11);
+    world.step();
+    let active: Vec<&String> = world
+        .events
+        .iter()
+        .filter(|event| event.starts_with("GangTerminationActive"))
+        .collect();
+    assert_eq!(active, ["GangTerminationActive wl-0-sg-x-1-pc-c"]);
+    let mark = condition(&world, "PodClique", "wl-0-pc-a", "GangTerminationInProgress");
+    let message = mark["message"].as_str().unwrap();
+    assert!(message.contains("wl-0-sg-x-1-pc-c"), "{message}");
+    world.capacity = None;
+    world.settle();
+    assert!(world.pods().iter().all(|pod| pod["status"]["ready"] == true));
+}

@@ -163,14 +163,14 @@ pub enum Readiness {
 /// How far the cluster is with a definition; `None` is one that is not there.
 pub fn readiness(definition: Option<&Definition>) -> Readiness {
     let Some(definition) = definition else {
-        return Readiness::Blocked("somebody deleted it while it was being installed; install again".to_owned());
+        return Readiness::Blocked("it was deleted while it was being installed; install again".to_owned());
     };
     let is = |kind: &str, status: &str| {
         let condition = definition.condition(kind);
         condition.filter(|condition| condition.status == status)
     };
     if definition.metadata.deletion_timestamp.is_some() {
-        return Readiness::Blocked("somebody is deleting it; wait until it is gone, then install again".to_owned());
+        return Readiness::Blocked("it is being deleted; wait until it is gone, then install again".to_owned());
     }
     if let Some(refused) = is("NamesAccepted", "False") {
         let message = refused.message.as_deref().unwrap_or("no reason given");

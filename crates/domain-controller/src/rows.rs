@@ -1,6 +1,6 @@
 //! The rows of a domain's cliques: planning, one conditional write of each clique in flight, and live reads.
 //!
-//! Owns the way from facts to [`CliqueWriter`]s and back. Planning never waits: requests are left to keys of their own, and
+//! Owns the way from facts to clique writers and back. Planning never waits: requests are left to keys of their own, and
 //! what changes meanwhile is in the next plan. A request whose outcome is not known is followed by a read.
 
 use std::collections::BTreeMap;

@@ -218,11 +218,29 @@ impl Actions {
                     self.settled(kind, target, done)
                 })
             }
+            Command::Confirm { target, names } => self.confirm_gone(target, names).await,
             event @ Command::Event { .. } => {
                 self.tell(event);
                 Ok(())
             }
         }
+    }
+
+    /// Reads pods of a clique that seem to be gone. One that exists is in the cache afterwards, and ends the work: the plan
+    /// was made without it.
+    async fn confirm_gone(&self, clique: &Target, names: &[String]) -> Result<(), WriteError> {
+        let read = names.iter().map(|name| async move {
+            let key = ObjectKey::new(clique.namespace.as_str(), name.as_str());
+            match self.writer.read(&self.world.pods, &key).await {
+                Ok(pod) if pod.controller_uid().as_deref() == Some(clique.uid.as_str()) => Err(WriteError::Conflict(
+                    format!("pod {name} exists and was not visible yet"),
+                )),
+                Ok(_) | Err(WriteError::NotFound(_)) => Ok(()),
+                Err(error) => Err(error),
+            }
+        });
+        let results = futures::future::join_all(read).await;
+        results.into_iter().collect()
     }
 
     /// Records an event; any other command is none of its business.

@@ -61,7 +61,7 @@ fn content(command: &Command) -> Content {
             Content::Write(target.uid.clone(), Some(patch.clone()))
         }
         Command::RemoveGate { target, .. } | Command::Delete { target } => Content::Write(target.uid.clone(), None),
-        Command::Event { .. } => Content::Nothing,
+        Command::Confirm { .. } | Command::Event { .. } => Content::Nothing,
     }
 }
 

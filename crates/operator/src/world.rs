@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use coppice_api::names::labels;
 use coppice_api::names::selectors::managed_selector;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang, PodGangMap};
 use coppice_core::backends::{BackendTopology, STAMP_ANNOTATIONS};
 use coppice_core::command::Kind as CommandKind;
 use coppice_core::settings::TopologyLevels;
 use coppice_core::snapshot::ReplicaSnapshot;
+use coppice_core::state::has_attempt;
 use coppice_runtime::cache::{
-    Cache, Change, Index, Interner, Kind, Meta, Moment, ObjectKey, PodProjection, PodView, Projection, Typed, Version,
-    reflect,
+    Cache, Change, Departures, Index, Interner, Kind, Meta, Moment, ObjectKey, PodProjection, PodView, Projection,
+    Typed, Version, reflect,
 };
 use coppice_runtime::supervise::Group;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -70,6 +72,7 @@ pub struct World {
     gangs_by_replica: ReplicaIndex<PodGang>,
     gang_maps_by_replica: ReplicaIndex<PodGangMap>,
     pods_by_replica: ReplicaIndex<PodView>,
+    departed_pods: Departures<PodView, (SetKey, u32)>,
     services_by_replica: ReplicaIndex<Value>,
     autoscalers_by_replica: ReplicaIndex<Value>,
     revisions_by_set: Index<ControllerRevision, SetKey>,
@@ -229,6 +232,7 @@ impl World {
             groups_by_replica: groups.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
             gangs_by_replica: gangs.index(|object, emit| replica_of_gang(object).into_iter().for_each(emit)),
             gang_maps_by_replica: gang_maps.index(|object, emit| replica_of_object(object).into_iter().for_each(emit)),
+            departed_pods: pods.departures(replica_of_pod, |left, right| left.meta.uid == right.meta.uid),
             pods_by_replica: pods.index(|object, emit| replica_of_pod(object).into_iter().for_each(emit)),
             services_by_replica: services.index(|object, emit| replica_of_service(object).into_iter().for_each(emit)),
             autoscalers_by_replica: autoscalers
@@ -494,9 +498,18 @@ impl World {
             let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             objects.into_iter().map(|object| (name(&object), object)).collect()
         }
+        let cliques = named(self.cliques_by_replica.get(moment, &at));
+        // Only names that a new pod could get again need be remembered.
+        let is_needed = |pod: &PodView| {
+            let name = pod.label(labels::POD_CLIQUE);
+            let clique = name.and_then(|name| cliques.get(&**name));
+            clique.is_some_and(|clique| has_attempt(clique, &pods::facts(pod)))
+        };
+        let departed = self.departed_pods.retain(moment, &at, is_needed);
         ReplicaSnapshot {
             index,
-            cliques: named(self.cliques_by_replica.get(moment, &at)),
+            departed: departed.iter().map(|pod| Arc::new(pods::facts(pod))).collect(),
+            cliques,
             groups: named(self.groups_by_replica.get(moment, &at)),
             gangs: named(self.gangs_by_replica.get(moment, &at)),
             map: self.gang_maps_by_replica.get(moment, &at).into_iter().next(),

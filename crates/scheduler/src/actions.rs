@@ -251,7 +251,7 @@ impl Actions {
         let condition = Precondition::version(&known.meta);
         let done = self.writer.patch_status(&self.world.pods, &pod.key, &condition, patch);
         if let Err(error) = done.await {
-            debug!(pod = %pod.key, %error, "the pod was not told why it waits");
+            debug!(pod = %pod.key, %error, "could not update the pod's PodScheduled condition");
         }
     }
 
@@ -277,7 +277,7 @@ impl Actions {
                 Err(WriteError::Conflict(_)) => drop(self.writer.read(&self.world.gangs, key).await),
                 Err(WriteError::NotFound(_)) | Ok(_) => return true,
                 Err(error) => {
-                    debug!(gang = %key, %error, "the gang was not told");
+                    debug!(gang = %key, %error, "could not update the PodGang status");
                     return false;
                 }
             }

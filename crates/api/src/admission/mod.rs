@@ -23,6 +23,7 @@ pub mod authorizer;
 mod autoscaling;
 mod cliques;
 mod cluster_topology_binding;
+mod coherent_update;
 mod context;
 mod defaulting;
 mod extent;
@@ -49,6 +50,7 @@ mod topology_changes;
 mod validation;
 
 pub use cluster_topology_binding::validate_cluster_topology_binding;
+pub use coherent_update::DEFAULT_COHERENT_PROGRESS_DEADLINE;
 pub use context::{Context, DEFAULT_SCHEDULER, QueueState, SchedulerBackend, SchedulerProfile, Schedulers};
 pub use defaulting::{DEFAULT_MAX_UNAVAILABLE, DEFAULT_TERMINATION_DELAY, default_pod_clique_set};
 pub use field_error::{ErrorKind, FieldError, Outcome};

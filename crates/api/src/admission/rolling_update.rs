@@ -7,7 +7,7 @@ use crate::duration::Duration;
 use crate::types::{RollingUpdate, UpdateStrategyType};
 
 use super::subject::Subject;
-use super::{FieldError, FieldPath, Outcome};
+use super::{FieldError, FieldPath, Outcome, coherent_update};
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Outcome) {
     for (path, clique) in subject.cliques() {
@@ -21,20 +21,21 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Outcome) {
             found.errors.push(FieldError::forbidden(at, detail));
             continue;
         }
-        limits(&at, update, clique.spec.replicas, found);
+        limits(subject, &at, update, clique.spec.replicas, found);
     }
     for (path, group) in subject.groups() {
         if let Some(update) = &group.rolling_update {
             let at = path.field("rollingUpdate");
-            limits(&at, update, group.replicas.unwrap_or(1), found);
+            limits(subject, &at, update, group.replicas.unwrap_or(1), found);
         }
     }
 }
 
-fn limits(path: &FieldPath, update: &RollingUpdate, replicas: i32, found: &mut Outcome) {
+fn limits(subject: &Subject<'_>, path: &FieldPath, update: &RollingUpdate, replicas: i32, found: &mut Outcome) {
     if let Some(budget) = update.max_unavailable {
         let at = path.field("maxUnavailable");
-        if budget <= 0 {
+        // With a temporary gang, a coherent update needs no budget; whether it has one is judged with the strategy.
+        if budget < 0 || (budget == 0 && !coherent_update::is_coherent(subject)) {
             let detail = "must be more than 0, or no pod could ever be replaced";
             found.errors.push(FieldError::invalid(at, budget, detail));
         } else if budget > replicas && replicas > 0 {

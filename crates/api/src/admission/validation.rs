@@ -6,9 +6,9 @@ use crate::types::PodCliqueSet;
 use super::ratchet::new_findings;
 use super::subject::Subject;
 use super::{
-    Context, Outcome, autoscaling, cliques, default_pod_clique_set, immutability, metadata, mnnvl, name_collisions,
-    pod_template, resource_sharing, rolling_update, scaling_groups, scheduler_backend, sizes, spread, startup_order,
-    topology, topology_changes,
+    Context, Outcome, autoscaling, cliques, coherent_update, default_pod_clique_set, immutability, metadata, mnnvl,
+    name_collisions, pod_template, resource_sharing, rolling_update, scaling_groups, scheduler_backend, sizes, spread,
+    startup_order, topology, topology_changes,
 };
 
 /// Validates a set that is created (`old` is none) or updated. `new` must have its defaults.
@@ -49,6 +49,7 @@ fn rules_of_one_object(subject: &Subject<'_>, context: &Context) -> Outcome {
     sizes::check(subject, &mut found);
     autoscaling::check(subject, &mut found);
     rolling_update::check(subject, &mut found);
+    coherent_update::check(subject, &mut found);
     pod_template::check(subject, &mut found);
     scaling_groups::check(subject, &mut found);
     name_collisions::check(subject, &mut found);

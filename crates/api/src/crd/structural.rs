@@ -2,7 +2,7 @@
 //!
 //! Structural schemas have no references, no null types and no unions, so those are resolved here. What serde knows
 //! about defaults and required fields is about decoding, not about the API, and is dropped; the API's own facts are in
-//! attributes of the types: `x-required`, `x-default` and `x-without` (see [`super::parts`]). A keyword that is not
+//! attributes of the types: `x-required`, `x-default` and `x-without` (see `api/src/types`). A keyword that is not
 //! known here is a programming error and panics; the unit tests build every schema.
 
 use coppice_schema::Definitions;

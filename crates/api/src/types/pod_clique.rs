@@ -109,6 +109,10 @@ pub struct PodCliqueStatus {
     /// The update in progress, or the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_progress: Option<PodCliqueUpdateProgress>,
+    /// The number that the names of new pods are made from, raised before a pod is replaced, so that no name comes twice.
+    /// Absent while no pod was replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_attempt: Option<i64>,
     /// Fields of newer versions.
     #[serde(flatten)]
     #[schemars(skip)]

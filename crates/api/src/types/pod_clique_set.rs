@@ -40,6 +40,10 @@ pub struct PodCliqueSetSpec {
     /// How pods are replaced when the template changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<UpdateStrategy>,
+    /// How many ControllerRevisions are kept besides those in use; 5 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0, "maximum" = crate::sizes::MOST_REVISIONS))]
+    pub revision_history_limit: Option<i32>,
     /// One copy of the system.
     #[serde(default)]
     #[schemars(extend("x-required" = true))]
@@ -58,6 +62,13 @@ pub struct UpdateStrategy {
     #[serde(default, rename = "type")]
     #[schemars(extend("x-default" = "RollingRecreate"))]
     pub strategy: UpdateStrategyType,
+    /// Whether no further pod is replaced for a new template. Sizes and lost pods are still reconciled. Without effect
+    /// with OnDelete.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub paused: bool,
+    /// Settings of the strategy Coherent; without effect with the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coherent: Option<CoherentUpdate>,
     /// Fields of newer versions.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -68,12 +79,82 @@ string_enum! {
     /// How pods are replaced when the template changes.
     #[derive(Default)]
     UpdateStrategyType {
+        /// All changed components in step: the smallest complete system first, then the rest in proportion.
+        Coherent = "Coherent",
         /// One copy of the set at a time, by deleting and creating pods.
         #[default]
         RollingRecreate = "RollingRecreate",
         /// Only pods that somebody else deletes come back with the new template.
         OnDelete = "OnDelete",
     }
+}
+
+/// Settings of coherent updates. A unit is one pod of a standalone clique or one copy of a scaling group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CoherentUpdate {
+    /// Copies of the set that are updated at the same time; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1, "maximum" = crate::sizes::MOST_REPLICAS))]
+    pub max_concurrent_replicas: Option<i32>,
+    /// How many times `minAvailable` units of a component may be unavailable, where its
+    /// `rollingUpdate.maxUnavailable` is absent; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0, "maximum" = crate::sizes::MOST_COPIES))]
+    pub max_unavailable_units: Option<i32>,
+    /// Temporary gangs, with `minAvailable` units of every changed component each, that carry the load of an update; 0
+    /// when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0, "maximum" = crate::sizes::MOST_SURGE_UNITS))]
+    pub max_surge_units: Option<i32>,
+    /// What happens when a temporary gang cannot be placed within `progressDeadline`; BestEffort when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surge_policy: Option<SurgePolicy>,
+    /// How many seconds a unit has to be ready before it counts as available; 0 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
+    pub min_ready_seconds: Option<i32>,
+    /// How long an update may make no progress before it stops, such as `30m`. When absent, the shortest
+    /// `rollingUpdate.progressDeadline` of the template, or else 30m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_deadline: Option<String>,
+    /// What happens to an update that makes no progress; Pause when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<OnUpdateFailure>,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: UnknownFields,
+}
+
+string_enum! {
+    /// What happens when a temporary gang of an update cannot be placed.
+    #[derive(Default)]
+    SurgePolicy {
+        /// The update goes on without it, where `maxUnavailable` allows.
+        #[default]
+        BestEffort = "BestEffort",
+        /// The update stops.
+        Required = "Required",
+    }
+}
+
+string_enum! {
+    /// What happens to an update that makes no progress.
+    #[derive(Default)]
+    OnUpdateFailure {
+        /// It stops where it is.
+        #[default]
+        Pause = "Pause",
+        /// It is taken back, when pods were placed and did not become ready.
+        Rollback = "Rollback",
+    }
+}
+
+/// Whether a flag is absent on the wire.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 string_enum! {

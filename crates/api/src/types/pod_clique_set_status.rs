@@ -1,11 +1,13 @@
 //! What is known of a PodCliqueSet.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::string_enum::string_enum;
-use super::{LastError, UnknownFields, parts};
+use super::{ComponentCounters, LastError, UnknownFields, parts};
 
 /// What is known of a PodCliqueSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -125,6 +127,12 @@ pub struct PodCliqueSetUpdateProgress {
     /// Scaling groups with a clique whose template changes in a coherent update, by name in the template, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_scope_pod_clique_scaling_groups: Vec<String>,
+    /// Templates that all copies had before a coherent update, by component: where a rollback leads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub previous_revisions: BTreeMap<String, String>,
+    /// Whether a coherent update was taken back: copies go to `previousRevisions`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<bool>,
     /// Fields of newer versions.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -145,6 +153,15 @@ pub struct ReplicaUpdateProgress {
     /// What a coherent update waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The step of a coherent update: Bridging, Anchoring, Settling, Rolling, Trimming, Paused or Stalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Why a coherent update waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Counters of each component in scope of a coherent update.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub components: BTreeMap<String, ComponentCounters>,
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "parts::date_time")]

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::UnknownFields;
 use super::string_enum::string_enum;
+use super::{UnknownFields, parts};
 
 /// The gangs of one replica of a set.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +47,9 @@ pub struct PodGangMapSpec {
         "x-kubernetes-list-map-keys" = ["epoch"]
     ))]
     pub entries: Vec<PodGangMapEntry>,
+    /// The epoch of the next new entry, where it does not follow the last entry: no epoch is used twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_epoch: Option<String>,
     /// Fields of newer versions.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -115,6 +119,9 @@ pub struct PodGangMapStatus {
     /// Counters of each component.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub components: BTreeMap<String, ComponentCounters>,
+    /// What is remembered of a coherent update. When it is lost, units have to be ready once more before the next batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<CoherentUpdateRecord>,
     /// Fields of newer versions.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -137,6 +144,36 @@ pub struct ComponentCounters {
     #[serde(default)]
     #[schemars(extend("x-default" = 0))]
     pub updated: i32,
+    /// Fields of newer versions.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: UnknownFields,
+}
+
+/// What is remembered of a coherent update of one replica.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CoherentUpdateRecord {
+    /// The templates that the update leads to, by component.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub revisions: BTreeMap<String, String>,
+    /// Units that have been available, by component and epoch.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settled: BTreeMap<String, BTreeMap<String, i32>>,
+    /// The fewest units with another template so far.
+    #[serde(default)]
+    #[schemars(extend("x-default" = 0))]
+    pub fewest_stale: i32,
+    /// When the update last made progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "parts::date_time")]
+    pub last_progressed_at: Option<Time>,
+    /// Whether the update goes on without temporary gangs, because they could not be placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surge_abandoned: Option<bool>,
+    /// Whether the replica waits for its turn, or is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<bool>,
     /// Fields of newer versions.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -83,7 +83,9 @@ impl<'a> Story<'a> {
         let before = self.stage.last()?;
         let (node, pod) = lonely(&before).context("no prefill pod has a node for itself")?;
         title(&format!("3. A node is lost: power off {node}, under a pod of {GROUP}"));
-        outln!("   The node is given up after 5 seconds of silence, its pod 2 seconds later.");
+        outln!(
+            "   The node is marked NotReady after 5 seconds without a heartbeat; its pod is evicted 2 seconds later."
+        );
         outln!();
         let began = Instant::now();
         self.embedded.cluster.power_off(&node).await?;
@@ -97,7 +99,7 @@ impl<'a> Story<'a> {
             .await?;
         let kept = serving(&before).intersection(&serving(&after)).count();
         let (clique, heir) = heir(&before, &after, &pod).context("no pod took the place of the lost one")?;
-        outln!("   => whole again {} after the power went out", seconds(began));
+        outln!("   => complete again {} after the power went out", seconds(began));
         outln!(
             "      place {} in {clique} is now on {}",
             heir.index.unwrap_or_default(),

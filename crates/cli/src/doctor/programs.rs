@@ -64,7 +64,7 @@ fn life(program: &Program, facts: &Facts, now: Timestamp) -> Life {
             Life::Ails(Finding::fail(
                 check,
                 format!(
-                    "Deployment {} has no replicas, and nobody holds a lease",
+                    "Deployment {} has no replicas, and no process holds its lease",
                     named(deployment)
                 ),
                 format!("kubectl -n {namespace} scale deployment/{name} --replicas 2"),
@@ -122,7 +122,7 @@ fn holder(lease: &Lease, now: Timestamp) -> Result<String, String> {
     let name = named(lease);
     let spec = lease.spec.clone().unwrap_or_default();
     let Some(holder) = spec.holder_identity.filter(|holder| !holder.is_empty()) else {
-        return Err(format!("nobody holds the lease {name}"));
+        return Err(format!("no process holds the lease {name}"));
     };
     let renewed = spec.renew_time.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let silence = now.duration_since(renewed).as_secs();

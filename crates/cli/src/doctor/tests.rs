@@ -238,7 +238,7 @@ fn programs_live_by_their_leases_and_deployments() {
     found("operator", Status::Fail, "has not renewed it for 3600 s", |facts| {
         facts.leases = Ok(vec![object(lease("grove-operator-leader-election", "a", "11:00:00"))]);
     });
-    found("operator", Status::Fail, "nobody holds the lease", |facts| {
+    found("operator", Status::Fail, "no process holds the lease", |facts| {
         facts.leases = Ok(vec![object(lease("grove-operator-leader-election", "", "11:59:59"))]);
     });
     found("operator", Status::Warn, "has 1 of 2 pods available", |facts| {
@@ -253,7 +253,7 @@ fn programs_live_by_their_leases_and_deployments() {
     found(
         "operator",
         Status::Fail,
-        "has no replicas, and nobody holds a lease",
+        "has no replicas, and no process holds its lease",
         |facts| {
             scaled_down(facts);
             facts.leases = Ok(Vec::new());

@@ -25,7 +25,7 @@ fn one(plan: &PlanView) -> String {
         Action::Refused => "would be refused".to_owned(),
         Action::Update if plan.replaced_pods == 0 => format!("changes without touching any of {} pods", plan.pods),
         Action::Update if plan.on_delete => format!(
-            "changes; {} of {} pods get the new template when somebody deletes them (OnDelete)",
+            "changes; {} of {} pods get the new template when they are deleted (OnDelete)",
             plan.replaced_pods, plan.pods
         ),
         Action::Update => format!("replaces {} of {} pods", plan.replaced_pods, plan.pods),

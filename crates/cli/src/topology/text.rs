@@ -31,7 +31,7 @@ fn one(tree: &Tree, style: Style) -> String {
             levels.join(" > ")
         ),
         None if levels.is_empty() => {
-            "No ClusterTopologyBinding, and no node label that tells of places; an example: examples/topology.yaml\n"
+            "No ClusterTopologyBinding found, and nodes have no topology labels; for an example see examples/topology.yaml\n"
                 .to_owned()
         }
         None => format!("No ClusterTopologyBinding; by node labels: {}\n", levels.join(" > ")),

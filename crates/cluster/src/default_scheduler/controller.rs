@@ -4,16 +4,18 @@
 //! before it has seen all nodes and pods once. Pods that do not fit are tried again when room may have appeared, not
 //! by time.
 
+use super::claims::{Grant, PodClaims};
 use super::fit::{Candidate, choose};
 use super::pod::{Amounts, Pod, Pods, add, subtract};
 use crate::controller::{Action, Controller, Shell, unless_changed, writer};
 use crate::node_view::{Node, Nodes};
+use crate::resource_claims::{Claim, DeviceId, Devices, consumers};
 use crate::view::{Reduced, resource};
 use coppice_runtime::cache::reflect::{self, reflect};
 use coppice_runtime::cache::{Cache, Change, ObjectKey};
 use coppice_runtime::clock::{SharedClock, whole_second};
 use coppice_runtime::queue::{Priority, Queue};
-use coppice_runtime::write::{Patch, Precondition, Writer};
+use coppice_runtime::write::{Patch, Precondition, WriteError, Writer};
 use futures::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod as ApiPod};
@@ -30,6 +32,7 @@ const MANAGER: &str = "coppice-default-scheduler";
 pub(crate) fn run(
     client: Client,
     nodes: &Nodes,
+    devices: &Devices,
     concurrency: usize,
     clock: &SharedClock,
     stop: CancellationToken,
@@ -39,7 +42,9 @@ pub(crate) fn run(
         requests: Requests {
             writer: writer(client.clone(), MANAGER, concurrency),
             pods: pods.clone(),
+            devices: devices.clone(),
         },
+        promised: BTreeMap::new(),
         watched_nodes: nodes.clone(),
         nodes: BTreeMap::new(),
         pods: BTreeMap::new(),
@@ -50,10 +55,17 @@ pub(crate) fn run(
     let shell = Shell::new(scheduler, concurrency, clock);
     shell.follow(nodes, Scheduler::node_changed);
     shell.follow(&pods, Scheduler::pod_changed);
+    shell.follow(&devices.claims, |scheduler, change, _, queue| {
+        if Scheduler::claim_matters(change) {
+            scheduler.try_all(queue);
+        }
+    });
+    shell.follow(&devices.slices, |scheduler, _, _, queue| scheduler.try_all(queue));
+    shell.follow(&devices.classes, |scheduler, _, _, queue| scheduler.try_all(queue));
     let watch = reflect(client, pods.clone(), reflect::Options::default(), stop.clone());
-    let (nodes, known) = (nodes.clone(), Arc::clone(&shell));
+    let (nodes, devices, known) = (nodes.clone(), devices.clone(), Arc::clone(&shell));
     let all_known = async move {
-        tokio::join!(nodes.wait_synced(), pods.wait_synced());
+        tokio::join!(nodes.wait_synced(), pods.wait_synced(), devices.cache.wait_synced());
         known.with(|scheduler, _, queue| {
             scheduler.knows_all = true;
             scheduler.try_all(queue);
@@ -81,6 +93,8 @@ struct Scheduler {
     /// Room taken on nodes that are not known yet.
     homeless: BTreeMap<Arc<str>, Amounts>,
     unplaced: BTreeSet<ObjectKey>,
+    /// Devices of allocations on their way, by pod.
+    promised: BTreeMap<ObjectKey, Vec<DeviceId>>,
 }
 
 enum Outcome {
@@ -107,6 +121,12 @@ impl Scheduler {
                 }
             }
         }
+    }
+
+    /// Whether a change of a claim may let a pod go on: it has appeared, or its devices are free.
+    fn claim_matters(change: &Change<Claim>) -> bool {
+        let has_devices = |claim: &Option<Arc<Claim>>| claim.as_ref().is_some_and(|claim| claim.allocation.is_some());
+        change.old.is_none() || (has_devices(&change.old) && !has_devices(&change.new))
     }
 
     fn try_all(&self, queue: &Queue<ObjectKey>) {
@@ -171,7 +191,8 @@ impl Scheduler {
         if let Some(node) = &placed {
             self.take(node, &pod.requests);
         }
-        if pod.wants_node && placed.is_none() {
+        let bound_with_claims = pod.node.is_some() && !pod.terminal && !pod.claims.is_empty();
+        if (pod.wants_node && placed.is_none()) || bound_with_claims {
             self.unplaced.insert(key.clone());
             queue.mark(key.clone(), Priority::High);
         }
@@ -215,18 +236,36 @@ impl Controller for Scheduler {
         if !self.knows_all {
             return None;
         }
-        let entry = self
-            .pods
-            .get(key)
-            .filter(|entry| entry.pod.wants_node && entry.placed.is_none())?;
-        match choose(&entry.pod, self.nodes.values()).map(Arc::from) {
-            Ok(node) => {
+        let entry = self.pods.get(key)?;
+        let bound = entry.pod.node.is_some();
+        if !bound && !(entry.pod.wants_node && entry.placed.is_none()) {
+            return None;
+        }
+        let promised = self.promised.values().flatten().cloned();
+        let claims = PodClaims::new(&entry.pod, &self.requests.devices, promised);
+        if bound {
+            // Whoever bound it left the claims to us; what cannot be allocated is tried again when devices become free.
+            let claims = claims.ok().filter(PodClaims::lack_devices)?;
+            let node = self.nodes.get(entry.pod.node.as_ref()?)?;
+            let (grants, devices) = claims.on(&node.node).ok()?;
+            let pod = Arc::clone(&entry.pod);
+            self.promised.insert(key.clone(), devices);
+            return Some(self.requests.allocate(pod, grants));
+        }
+        let chosen = claims.and_then(|claims| {
+            let node = choose(&entry.pod, self.nodes.values(), |node| claims.on(node).err())?;
+            let (grants, devices) = claims.on(&self.nodes[node].node)?;
+            Ok((Arc::<str>::from(node), grants, devices))
+        });
+        match chosen {
+            Ok((node, grants, devices)) => {
                 let requests = entry.pod.requests.clone();
                 self.take(&node, &requests);
                 self.unplaced.remove(key);
+                self.promised.insert(key.clone(), devices);
                 let entry = self.pods.get_mut(key)?;
                 entry.placed = Some(node.clone());
-                Some(self.requests.bind(Arc::clone(&entry.pod), &node))
+                Some(self.requests.bind(Arc::clone(&entry.pod), &node, grants))
             }
             Err(message) => {
                 let reported = entry.pod.scheduled.as_ref().is_some_and(|condition| {
@@ -243,24 +282,64 @@ impl Controller for Scheduler {
     }
 
     fn finish(&mut self, key: &ObjectKey, outcome: Outcome, _now: Timestamp, _queue: &Queue<ObjectKey>) {
+        self.promised.remove(key);
         if matches!(outcome, Outcome::Refused) {
             self.give_back(key);
         }
     }
 
     fn failed(&mut self, key: &ObjectKey) {
+        self.promised.remove(key);
         self.give_back(key);
     }
 }
 
 /// What requests are made with.
+#[derive(Clone)]
 struct Requests {
     writer: Writer,
     pods: Pods,
+    devices: Devices,
 }
 
 impl Requests {
-    fn bind(&self, pod: Arc<Pod>, node: &str) -> Action<Outcome> {
+    /// Gives claims to a pod. Returns whether all of them were as they were known.
+    async fn grant(&self, pod: &Pod, grants: Vec<Grant>) -> Result<bool, WriteError> {
+        for Grant { claim, allocation } in grants {
+            if claim.is_reserved_for(&pod.meta.uid) {
+                continue;
+            }
+            let mut status = json!({"reservedFor": consumers(&claim.reserved_for)});
+            let consumer = json!({"resource": "pods", "name": &*pod.meta.key.name, "uid": &*pod.meta.uid});
+            if let Some(consumers) = status["reservedFor"].as_array_mut() {
+                consumers.push(consumer);
+            }
+            if let Some(allocation) = allocation {
+                status["allocation"] = allocation;
+            }
+            let known = Precondition::version(&claim.meta);
+            let patch = Patch::Merge(json!({"status": status}));
+            let written = self
+                .writer
+                .patch_status(&self.devices.claims, &claim.meta.key, &known, patch);
+            if unless_changed(written.await)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn allocate(&self, pod: Arc<Pod>, grants: Vec<Grant>) -> Action<Outcome> {
+        let requests = self.clone();
+        async move {
+            requests.grant(&pod, grants).await?;
+            Ok(Outcome::Reported)
+        }
+        .boxed()
+    }
+
+    fn bind(&self, pod: Arc<Pod>, node: &str, grants: Vec<Grant>) -> Action<Outcome> {
+        let requests = self.clone();
         let (writer, pods) = (self.writer.clone(), self.pods.clone());
         let binding = Binding {
             metadata: ObjectMeta {
@@ -277,6 +356,10 @@ impl Requests {
             },
         };
         async move {
+            if !requests.grant(&pod, grants).await? {
+                // Its change is on its way here, and the pod is tried again with it.
+                return Ok(Outcome::Refused);
+            }
             let answer = writer.post_subresource(&pods, &pod.meta.key, "binding", &binding);
             match unless_changed(answer.await)? {
                 Some(_) => Ok(Outcome::Bound),

@@ -27,12 +27,21 @@ impl Candidate {
 }
 
 /// Chooses the first node that fits, or tells why none does.
-pub(crate) fn choose<'a>(pod: &Pod, candidates: impl Iterator<Item = &'a Candidate>) -> Result<&'a str, String> {
+///
+/// `further` says what else keeps the pod off a node that has room.
+pub(crate) fn choose<'a>(
+    pod: &Pod,
+    candidates: impl Iterator<Item = &'a Candidate>,
+    further: impl Fn(&Node) -> Option<String>,
+) -> Result<&'a str, String> {
     let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
     let mut count = 0_u32;
     for candidate in candidates {
         count += 1;
-        let problems = problems(pod, candidate);
+        let mut problems = problems(pod, candidate);
+        if problems.is_empty() {
+            problems.extend(further(&candidate.node));
+        }
         if problems.is_empty() {
             return Ok(candidate.node.name());
         }
@@ -96,7 +105,8 @@ fn problems(pod: &Pod, candidate: &Candidate) -> Vec<String> {
         .collect()
 }
 
-fn matches(selector: &NodeSelector, node: &Node) -> bool {
+/// Whether one of the terms selects the node.
+pub(crate) fn matches(selector: &NodeSelector, node: &Node) -> bool {
     selector.node_selector_terms.iter().any(|term| term_matches(term, node))
 }
 
@@ -139,6 +149,10 @@ mod tests {
     use super::*;
     use coppice_runtime::cache::{Meta, ObjectKey};
     use serde_json::json;
+
+    fn choose<'a>(pod: &Pod, candidates: impl Iterator<Item = &'a Candidate>) -> Result<&'a str, String> {
+        super::choose(pod, candidates, |_| None)
+    }
 
     fn candidate(name: &str, allocatable: &[(&str, &str)], taken: &[(&str, i128)]) -> Candidate {
         let node = Node {

@@ -6,6 +6,7 @@
 use super::quantity::milli;
 use crate::kubelet::pod::RestartPolicy;
 use crate::kubelet::status::{Condition, PodStatus};
+use crate::resource_claims::{ClaimReferences, PodClaim};
 use crate::tolerations::Toleration;
 use crate::view::{Metadata, Reduced};
 use coppice_runtime::cache::{Interner, Kind, Meta};
@@ -40,6 +41,7 @@ struct SpecObject {
     node_selector: BTreeMap<String, String>,
     affinity: Affinity,
     tolerations: Vec<Toleration>,
+    resource_claims: Vec<PodClaim>,
 }
 
 #[derive(Default, Deserialize)]
@@ -104,6 +106,7 @@ pub(crate) struct Pod {
     pub(crate) tolerations: Vec<Toleration>,
     pub(crate) terminal: bool,
     pub(crate) scheduled: Option<Condition>,
+    pub(crate) claims: ClaimReferences,
 }
 
 impl Pod {
@@ -132,6 +135,7 @@ impl Pod {
             tolerations: spec.tolerations,
             terminal,
             scheduled: status.condition("PodScheduled").cloned(),
+            claims: ClaimReferences::new(spec.resource_claims, status.resource_claim_statuses),
         }
     }
 }

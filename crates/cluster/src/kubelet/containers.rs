@@ -177,6 +177,8 @@ pub(crate) struct PodRuntime {
     pub(crate) terminating_since: Option<Timestamp>,
     /// Everything has been stopped for good.
     pub(crate) stopped: bool,
+    /// What the first container waits for before it may start: a device that is not prepared.
+    pub(crate) held: Option<String>,
 }
 
 impl PodRuntime {
@@ -205,6 +207,7 @@ impl PodRuntime {
             killed_for: kill.map(ToOwned::to_owned),
             terminating_since: None,
             stopped: false,
+            held: None,
         }
     }
 

@@ -14,7 +14,9 @@ use super::status;
 use crate::behaviour::{BehaviourError, PodBehaviour};
 use crate::controller::{Action, Controller, Shell, writer};
 use crate::init_wait::{WaitIndex, WaitRule, WaitState};
+use crate::node_agent::{ClaimOnNode, NodeAgent, PodOnNode, Preparation};
 use crate::node_view::{Node, NodeSelection, Nodes};
+use crate::resource_claims::{Claim, Devices};
 use crate::view::resource;
 use coppice_runtime::cache::reflect::{self, reflect};
 use coppice_runtime::cache::{Cache, Change, Index, ObjectKey};
@@ -31,18 +33,20 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// What the kubelets need to know.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct KubeletOptions {
     pub(crate) nodes: NodeSelection,
     pub(crate) defaults: PodBehaviour,
     pub(crate) wait_rules: Vec<WaitRule>,
     pub(crate) concurrency: usize,
+    pub(crate) agent: Option<Arc<dyn NodeAgent>>,
 }
 
 /// Runs the kubelets of all selected nodes until told to stop.
 pub(crate) fn run(
     client: Client,
     nodes: &Nodes,
+    devices: &Devices,
     options: KubeletOptions,
     clock: &SharedClock,
     stop: CancellationToken,
@@ -53,6 +57,7 @@ pub(crate) fn run(
             .iter()
             .flat_map(|rule| rule.labels)
             .map(|label| (*label).to_owned())
+            .chain(options.agent.as_ref().map(|agent| agent.label().to_owned()))
             .collect(),
         init_containers: rules.iter().map(|rule| rule.container_name.to_owned()).collect(),
     };
@@ -67,6 +72,7 @@ pub(crate) fn run(
             writer: writer(client.clone(), MANAGER, concurrency),
             pods: pods.clone(),
         },
+        devices: devices.clone(),
         options,
         cache,
         nodes: nodes.clone(),
@@ -76,6 +82,12 @@ pub(crate) fn run(
     let shell = Shell::new(kubelets, concurrency, clock);
     shell.follow(nodes, Kubelets::node_changed);
     shell.follow(&pods, Kubelets::pod_changed);
+    shell.follow(&devices.claims, |_, change, _, queue| mark_users(change, queue));
+    shell.with(|kubelets, _, _| {
+        if let Some(agent) = &kubelets.options.agent {
+            agent.wake_with(Box::new(shell.marker()));
+        }
+    });
     let bound = reflect::Options {
         field_selector: Some("spec.nodeName!=".to_owned()),
         ..reflect::Options::default()
@@ -91,11 +103,14 @@ struct Entry {
     runtime: Option<PodRuntime>,
     refused: Option<Value>,
     delete_sent: bool,
+    /// UIDs of claims that were handed to the node's agent.
+    prepared: BTreeSet<Arc<str>>,
 }
 
 struct Kubelets {
     requests: Requests,
     options: KubeletOptions,
+    devices: Devices,
     cache: Cache,
     nodes: Nodes,
     pods_of: Index<Pod, ObjectKey>,
@@ -162,6 +177,7 @@ impl Kubelets {
                     runtime: None,
                     refused: None,
                     delete_sent: false,
+                    prepared: BTreeSet::new(),
                 };
                 self.entries.insert(key.clone(), entry);
             }
@@ -171,6 +187,14 @@ impl Kubelets {
 
     fn pod_gone(&mut self, key: &ObjectKey, queue: &Queue<ObjectKey>) {
         let Some(entry) = self.entries.remove(key) else { return };
+        if let Some(agent) = &self.options.agent {
+            for claim in &entry.prepared {
+                agent.unprepare(&entry.pod.node.name, claim);
+            }
+            if entry.pod.labels.contains_key(agent.label()) {
+                agent.forget(&entry.pod.meta.uid);
+            }
+        }
         let address = entry
             .runtime
             .and_then(|runtime| runtime.address)
@@ -184,15 +208,77 @@ impl Kubelets {
     }
 }
 
+impl Kubelets {
+    /// What the containers of a pod wait for before they may start, and the claims that the agent knows of now.
+    fn held(&self, pod: &Pod) -> (Option<String>, Vec<Arc<str>>) {
+        let claims = match pod.claims.resolve(&pod.meta.key.namespace, &self.devices) {
+            Ok(claims) => claims,
+            Err(missing) => return (Some(missing), Vec::new()),
+        };
+        let mut asked = Vec::new();
+        for claim in claims {
+            let name = &claim.meta.key.name;
+            let Some(allocation) = &claim.allocation else {
+                return (Some(format!("ResourceClaim {name} is not allocated")), asked);
+            };
+            if !claim.is_reserved_for(&pod.meta.uid) {
+                return (Some(format!("ResourceClaim {name} is not reserved for the pod")), asked);
+            }
+            let Some(agent) = &self.options.agent else { continue };
+            asked.push(claim.meta.uid.clone());
+            let request = ClaimOnNode {
+                node: &pod.node.name,
+                pod: &pod.meta.key,
+                claim: &claim.meta.key,
+                uid: &claim.meta.uid,
+                allocation,
+            };
+            if let Preparation::Waiting(reason) = agent.prepare(request) {
+                return (Some(reason), asked);
+            }
+        }
+        (None, asked)
+    }
+
+    /// Whether the node's agent keeps a pod from being ready.
+    fn is_kept_unready(&self, pod: &Pod, address: Option<Ipv4Addr>) -> bool {
+        let Some(agent) = &self.options.agent else { return false };
+        let Some(label) = pod.labels.get(agent.label()) else {
+            return false;
+        };
+        let request = PodOnNode {
+            node: &pod.node.name,
+            pod: &pod.meta.key,
+            uid: &pod.meta.uid,
+            label: Some(label),
+            address: &address.map(|address| address.to_string()).unwrap_or_default(),
+        };
+        agent.unready(request).is_some()
+    }
+}
+
 impl Controller for Kubelets {
     type Key = ObjectKey;
     type Outcome = Outcome;
     const NAME: &'static str = "kubelet";
 
     fn begin(&mut self, key: &ObjectKey, now: Timestamp, queue: &Queue<ObjectKey>) -> Option<Action<Outcome>> {
-        let entry = self.entries.get_mut(key)?;
+        let pod = Arc::clone(&self.entries.get(key)?.pod);
         let included = |node: &Arc<Node>| self.options.nodes.includes(node) && node.powered;
-        let node = self.nodes.latest(&entry.pod.node).filter(included)?;
+        let node = self.nodes.latest(&pod.node).filter(included)?;
+        let (held, asked) = match pod.claims.is_empty() || pod.status.is_terminal() || pod.deletion_grace.is_some() {
+            true => (None, Vec::new()),
+            false => self.held(&pod),
+        };
+        let address = self
+            .entries
+            .get(key)?
+            .runtime
+            .as_ref()
+            .and_then(|runtime| runtime.address);
+        let kept_unready = self.is_kept_unready(&pod, address);
+        let entry = self.entries.get_mut(key)?;
+        entry.prepared.extend(asked);
         let Entry {
             pod,
             behaviour,
@@ -209,6 +295,18 @@ impl Controller for Kubelets {
                 };
                 runtime.insert(PodRuntime::adopt(pod, address, behaviour.kill.as_deref(), now))
             }
+        };
+        runtime.held = held;
+        let unready;
+        let behaviour = match kept_unready {
+            true => {
+                unready = PodBehaviour {
+                    never_ready: true,
+                    ..behaviour.clone()
+                };
+                &unready
+            }
+            false => &*behaviour,
         };
         let missing = RefCell::new(BTreeSet::new());
         let wait = |container: &super::pod::Container| -> WaitState {
@@ -230,6 +328,13 @@ impl Controller for Kubelets {
         }
         self.waits.wait_for(key, missing.into_inner());
 
+        if (runtime.stopped || pod.status.is_terminal())
+            && let Some(agent) = &self.options.agent
+        {
+            for claim in std::mem::take(&mut entry.prepared) {
+                agent.unprepare(&pod.node.name, &claim);
+            }
+        }
         let stopped_by_deletion = runtime.stopped && pod.deletion_grace.is_some();
         let desired = report(pod, runtime, behaviour, node.address.as_deref(), now);
         let patch = status::patch(&pod.status, &desired)
@@ -254,6 +359,15 @@ impl Controller for Kubelets {
             Outcome::Deleted(uid) => entry.delete_sent |= entry.pod.meta.uid == uid,
             Outcome::Settled => {}
         }
+    }
+}
+
+/// Marks the pods that a claim is reserved for.
+fn mark_users(change: &Change<Claim>, queue: &Queue<ObjectKey>) {
+    let consumers = change.new.iter().flat_map(|claim| &claim.reserved_for);
+    for consumer in consumers.filter(|consumer| consumer.is_pod()) {
+        let key = ObjectKey::new(change.key.namespace.clone(), consumer.name.as_str());
+        queue.mark(key, Priority::High);
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn advance(pod: &Pod, runtime: &mut PodRuntime, around: &Surroundings
         .iter()
         .chain(&runtime.containers)
         .all(|run| run.state == RunState::Waiting);
-    if untouched && !deadlines.reached(start) {
+    if untouched && (!deadlines.reached(start) || runtime.held.is_some()) {
         return deadlines.earliest;
     }
     if run_init_containers(pod, runtime, around, &mut deadlines) {

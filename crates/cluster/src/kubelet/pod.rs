@@ -6,6 +6,7 @@
 
 use super::status::PodStatus;
 use crate::behaviour;
+use crate::resource_claims::{ClaimReferences, PodClaim};
 use crate::view::{Metadata, Reduced};
 use coppice_runtime::cache::{Interner, Kind, Meta, ObjectKey};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,7 @@ struct SpecObject {
     init_containers: Vec<ContainerObject>,
     containers: Vec<ContainerObject>,
     readiness_gates: Vec<ReadinessGate>,
+    resource_claims: Vec<PodClaim>,
 }
 
 #[derive(Default, Deserialize)]
@@ -88,6 +90,7 @@ pub(crate) struct Pod {
     /// Seconds of grace if the pod is being deleted.
     pub(crate) deletion_grace: Option<u32>,
     pub(crate) has_finalizers: bool,
+    pub(crate) claims: ClaimReferences,
     pub(crate) status: PodStatus,
 }
 
@@ -136,6 +139,7 @@ impl Projection {
                 .into_iter()
                 .map(|gate| gate.condition_type)
                 .collect(),
+            claims: ClaimReferences::new(spec.resource_claims, object.status.resource_claim_statuses.clone()),
             status: object.status,
         }
     }

@@ -53,6 +53,7 @@ pub(crate) fn report(
         start_time: Some(whole_second(runtime.accepted_at)),
         init_container_statuses,
         container_statuses,
+        resource_claim_statuses: Vec::new(),
     }
 }
 
@@ -193,7 +194,7 @@ impl View<'_> {
         };
         Waiting {
             reason: reason.to_owned(),
-            message: None,
+            message: self.runtime.held.clone(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! and the strategic merge patch between the two. Conditions that others own are never touched, and nothing is
 //! written when nothing differs.
 
+use crate::resource_claims::ClaimStatus;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -24,6 +25,9 @@ pub(crate) struct PodStatus {
     pub(crate) init_container_statuses: Vec<ContainerStatus>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) container_statuses: Vec<ContainerStatus>,
+    /// Written by the claim controller, never by a kubelet.
+    #[serde(skip_serializing)]
+    pub(crate) resource_claim_statuses: Vec<ClaimStatus>,
 }
 
 /// Where a pod stands as a whole.

@@ -12,7 +12,7 @@ use crate::kubelet::{self, KubeletOptions};
 use crate::node_life::{self, LEASE_NAMESPACE, NodeLifeOptions, ensure_namespace};
 use crate::node_lifecycle::{self, HealthSignal, LifecycleOptions};
 use crate::node_view::nodes;
-use crate::{default_scheduler, garbage_collector, namespaces, service_accounts};
+use crate::{daemon_sets, default_scheduler, garbage_collector, namespaces, resource_claims, service_accounts};
 use coppice_runtime::cache::reflect::{self, reflect};
 use coppice_runtime::supervise::Group;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -94,7 +94,7 @@ impl SimulatedCluster {
     fn spawn(&self, options: &Options) {
         let concurrency = options.concurrency.max(1);
         let client = || self.client.clone();
-        let (clock, nodes) = (&options.clock, nodes());
+        let (clock, nodes, devices) = (&options.clock, nodes(), resource_claims::Devices::new());
         let stop = || self.group.stopping();
         let chosen = options.controllers;
         if chosen.node_life {
@@ -112,9 +112,12 @@ impl SimulatedCluster {
                 defaults: options.behaviour.clone(),
                 wait_rules: options.wait_rules.clone(),
                 concurrency,
+                agent: options.agent.clone(),
             };
-            self.group
-                .spawn("kubelets", kubelet::run(client(), &nodes, kubelet, clock, stop()));
+            self.group.spawn(
+                "kubelets",
+                kubelet::run(client(), &nodes, &devices, kubelet, clock, stop()),
+            );
         }
         if chosen.node_lifecycle {
             let grace = options.node_grace;
@@ -150,14 +153,37 @@ impl SimulatedCluster {
                 service_accounts::run(client(), concurrency, clock, stop()),
             );
         }
+        if chosen.daemon_sets {
+            self.group.spawn(
+                "DaemonSet controller",
+                daemon_sets::run(client(), &nodes, concurrency, clock, stop()),
+            );
+        }
+        if chosen.resource_claims {
+            self.group.spawn(
+                "resource claim controller",
+                resource_claims::run(client(), &devices, concurrency, clock, stop()),
+            );
+        }
         if chosen.default_scheduler {
             self.group.spawn(
                 "default scheduler",
-                default_scheduler::run(client(), &nodes, concurrency, clock, stop()),
+                default_scheduler::run(client(), &nodes, &devices, concurrency, clock, stop()),
             );
         }
+        if chosen.resource_claims || chosen.default_scheduler || chosen.kubelets {
+            self.group
+                .spawn("watch of devices", devices.watch(&self.client, &stop()));
+        }
         // Last, because the components above follow its first changes too.
-        if chosen.node_life || chosen.kubelets || chosen.node_lifecycle || chosen.default_scheduler {
+        let uses_nodes = [
+            chosen.node_life,
+            chosen.kubelets,
+            chosen.node_lifecycle,
+            chosen.daemon_sets,
+            chosen.default_scheduler,
+        ];
+        if uses_nodes.contains(&true) {
             self.group.spawn(
                 "watch of nodes",
                 reflect(client(), nodes, reflect::Options::default(), stop()),

@@ -5,6 +5,7 @@
 
 use crate::behaviour::PodBehaviour;
 use crate::init_wait::{WaitRule, clique_wait_rule};
+use crate::node_agent::NodeAgent;
 use crate::node_view::NodeSelection;
 use crate::profile::NodeProfile;
 use coppice_runtime::clock::{SharedClock, SystemClock};
@@ -27,7 +28,11 @@ pub struct Controllers {
     pub namespaces: bool,
     /// A default service account in every namespace.
     pub service_accounts: bool,
-    /// Plain pods.
+    /// Pods of DaemonSets.
+    pub daemon_sets: bool,
+    /// Claims on devices that pods make by templates.
+    pub resource_claims: bool,
+    /// Plain pods, and devices for claims.
     pub default_scheduler: bool,
 }
 
@@ -41,6 +46,8 @@ impl Controllers {
             garbage_collector: true,
             namespaces: true,
             service_accounts: true,
+            daemon_sets: true,
+            resource_claims: true,
             default_scheduler: true,
         }
     }
@@ -63,6 +70,8 @@ impl Controllers {
             garbage_collector: false,
             namespaces: false,
             service_accounts: false,
+            daemon_sets: false,
+            resource_claims: false,
             default_scheduler: false,
         }
     }
@@ -84,6 +93,7 @@ pub struct Options {
     pub(super) concurrency: usize,
     pub(super) clock: SharedClock,
     pub(super) supervisor: Supervisor,
+    pub(super) agent: Option<Arc<dyn NodeAgent>>,
 }
 
 impl Default for Options {
@@ -102,6 +112,7 @@ impl Default for Options {
             concurrency: 32,
             clock: Arc::new(SystemClock),
             supervisor: Supervisor::default(),
+            agent: None,
         }
     }
 }
@@ -176,6 +187,13 @@ impl Options {
     #[must_use]
     pub fn concurrency(mut self, requests: usize) -> Self {
         self.concurrency = requests;
+        self
+    }
+
+    /// What runs beside the kubelets: device drivers, and programs in pods.
+    #[must_use]
+    pub fn agent(mut self, agent: Arc<dyn NodeAgent>) -> Self {
+        self.agent = Some(agent);
         self
     }
 

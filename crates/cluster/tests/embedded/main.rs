@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod claims;
+mod daemon_sets;
 mod faults;
 mod nodes;
 mod objects;

@@ -158,8 +158,8 @@ async fn nodes_are_watched_once_for_all_components_and_once_for_their_owners() {
     assert_eq!(world.watches_of("/api/v1/nodes"), 2);
     assert_eq!(
         world.watches_of("/api/v1/pods"),
-        4,
-        "kubelets, node lifecycle, scheduler, owners"
+        6,
+        "kubelets, node lifecycle, DaemonSets, claims, scheduler, owners"
     );
     world.cluster.stop().await;
 }

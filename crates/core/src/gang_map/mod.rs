@@ -77,6 +77,7 @@ impl GangMap {
         PodGangMapSpec {
             pod_clique_set_replica_index: bounded(replica),
             entries: self.entries.iter().map(|entry| entry.written.clone()).collect(),
+            next_epoch: stored.and_then(|stored| stored.next_epoch.clone()),
             unknown: stored.map(|stored| stored.unknown.clone()).unwrap_or_default(),
         }
     }

@@ -2,8 +2,9 @@
 //! transition time is the clock of gang termination.
 
 use coppice_api::types::PodCliqueStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::conditions::{self, ConditionType, Verdict};
+use crate::conditions::{self, ConditionType, Verdict, whole_seconds};
 use crate::reasons::Reason;
 use crate::settings::Settings;
 use crate::state::{CliqueState, Replica};
@@ -12,8 +13,7 @@ use crate::state::{CliqueState, Replica};
 ///
 /// It has when some but too few of its pods have a node, or when its minimum was ready once and is not any more. It has
 /// not while it is starting for the first time or after a termination, while it is being updated, or when it never had
-/// or has lost every node: terminating the rest of a gang that has nothing left here would free nothing for it (unless
-/// the settings want it all the same). Nor has it while it grows: what was scaled below its minimum and up again never
+/// a node. Nor has it while it grows: what was scaled below its minimum and up again never
 /// had the new minimum, and the pods that run must not go because there is no room for more.
 ///
 /// The reason before tells whether its minimum was ready once.
@@ -55,9 +55,9 @@ pub(crate) fn of_clique(state: &CliqueState<'_>, updating: bool, settings: &Sett
         )
     } else if scheduled == 0 && was_healthy {
         (
-            Some(settings.terminate_when_all_lost),
+            Some(true),
             Reason::AllScheduledReplicasLost,
-            format!("no pod has a node any more, {minimum} are needed"),
+            all_lost(minimum, settings),
         )
     } else if scheduled == 0 {
         (
@@ -97,6 +97,45 @@ pub(crate) fn of_clique(state: &CliqueState<'_>, updating: bool, settings: &Sett
     }
 }
 
+fn all_lost(minimum: u32, settings: &Settings) -> String {
+    let lost = format!("no pod has a node any more, {minimum} are needed");
+    if settings.terminate_when_all_lost {
+        lost
+    } else {
+        format!(
+            "{lost}; its gang is not replaced for that (gangTermination.whenAllLost is Wait), new pods wait for room"
+        )
+    }
+}
+
+/// Whether a clique has fallen below its minimum in a way that its gang is replaced for. Terminating the rest of a gang that
+/// has nothing left here would free nothing for it, so that is not done unless the settings want it all the same.
+pub(crate) fn is_acted_on(state: &CliqueState<'_>, settings: &Settings) -> bool {
+    let verdict = of_clique(state, false, settings);
+    let lost = verdict.reason == Reason::AllScheduledReplicasLost;
+    verdict.status == Some(true) && (!lost || settings.terminate_when_all_lost)
+}
+
+/// Puts the verdict among the conditions. Where one that is not acted on turns into one that is, the clock of the
+/// termination begins then.
+pub(crate) fn record(all: &mut Vec<Condition>, verdict: Verdict, generation: Option<i64>, replica: &Replica<'_>) {
+    let now = replica.now;
+    let lost = |all: &[Condition]| {
+        let found = conditions::find(all, ConditionType::MinAvailableBreached);
+        found.is_some_and(|condition| condition.reason == Reason::AllScheduledReplicasLost)
+    };
+    let before = lost(all) && !replica.context.settings.terminate_when_all_lost;
+    conditions::set(all, verdict, generation, now);
+    if before
+        && !lost(all)
+        && let Some(condition) = all
+            .iter_mut()
+            .find(|condition| condition.type_ == ConditionType::MinAvailableBreached.as_str())
+    {
+        condition.last_transition_time = Time(whole_seconds(now));
+    }
+}
+
 /// Whether a clique is being terminated as part of its gang.
 pub(crate) fn marked(status: &PodCliqueStatus) -> bool {
     conditions::is_true(&status.conditions, ConditionType::GangTerminationInProgress)
@@ -107,13 +146,20 @@ pub(crate) fn of_group(replica: &Replica<'_>, group: usize, available: u32, upda
     let layout = &replica.layout.groups[group];
     let minimum = replica.context.facts.groups[group].min_available.min(layout.copies);
     let settings = replica.context.settings;
-    let broken = |copy: u32| {
-        let mut members = replica.cliques[layout.members(copy)].iter();
-        members.any(|state| of_clique(state, false, settings).status == Some(true))
+    let without = |is_broken: &dyn Fn(&CliqueState<'_>) -> bool| {
+        let healthy = (0..layout.copies).filter(|copy| !replica.cliques[layout.members(*copy)].iter().any(is_broken));
+        u32::try_from(healthy.count()).unwrap_or(0)
     };
-    let healthy = u32::try_from((0..layout.copies).filter(|copy| !broken(*copy)).count()).unwrap_or(0);
+    let healthy = without(&|state| of_clique(state, false, settings).status == Some(true));
+    // Copies of which nothing is left do not count where a gang is not replaced for that.
+    let spared = without(&|state| is_acted_on(state, settings));
     let (status, reason, message) = if updating {
         (None, Reason::UpdateInProgress, "the group is being updated".to_owned())
+    } else if healthy < minimum && spared >= minimum {
+        let message = format!(
+            "{healthy} copies are whole, {minimum} are needed; nothing of the others is left, and the gang is not replaced for that (gangTermination.whenAllLost is Wait)"
+        );
+        (Some(true), Reason::AllScheduledReplicasLost, message)
     } else if healthy < minimum {
         let message = format!("{healthy} copies are whole, {minimum} are needed");
         (

@@ -82,11 +82,27 @@ pub(crate) struct Terminating {
     pub(crate) finished: BTreeSet<usize>,
     /// How often in a row those are replaced whose termination begins in this plan.
     begun: BTreeMap<usize, Times>,
+    /// Why, for those whose termination begins in this plan.
+    causes: BTreeMap<usize, Cause>,
+}
+
+/// Why a clique is terminated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It had too few pods itself.
+    Itself,
+    /// A clique of this name had too few pods.
+    Other(String),
 }
 
 impl Terminating {
     pub(crate) fn contains(&self, clique: usize) -> bool {
         self.cliques.contains(&clique)
+    }
+
+    /// Why the termination of a clique begins in this plan.
+    pub(crate) fn cause(&self, clique: usize) -> Option<&Cause> {
+        self.causes.get(&clique)
     }
 
     /// How often in a row a clique is replaced, this time included.
@@ -118,7 +134,20 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) -> Terminating {
             await_delay(replica, unit, &affected, (since, due), draft);
             continue;
         }
-        draft.statuses.push(told(replica, unit));
+        let broken: Vec<usize> = affected
+            .iter()
+            .copied()
+            .filter(|&index| breach::is_acted_on(&replica.cliques[index], replica.context.settings))
+            .collect();
+        let name = |index: usize| replica.layout.cliques[index].name.as_str();
+        let names: Vec<&str> = broken.iter().map(|&index| name(index)).collect();
+        draft.statuses.push(told(replica, unit, &names.join(", ")));
+        let cause = |index: &usize| match broken.first() {
+            Some(&first) if !broken.contains(index) => Cause::Other(name(first).to_owned()),
+            _ => Cause::Itself,
+        };
+        let causes = affected.iter().map(|index| (*index, cause(index)));
+        terminating.causes.extend(causes);
         let begun = affected.iter().map(|&index| (index, Times::after(recent)));
         terminating.begun.extend(begun);
         terminating.cliques.extend(affected);
@@ -154,7 +183,7 @@ fn await_delay(
     let shown = conditions::whole_seconds(due);
     for &index in affected {
         let state = &replica.cliques[index];
-        if breach::of_clique(state, false, replica.context.settings).status == Some(true) {
+        if breach::is_acted_on(state, replica.context.settings) {
             let message = format!(
                 "fewer than {} pods since {since}; all pods of {what} are replaced at {shown} unless enough are ready before",
                 state.min_available
@@ -174,7 +203,7 @@ fn marked(replica: &Replica<'_>) -> Terminating {
         let state = &replica.cliques[*index];
         !(state.active.is_empty() && state.leaving.is_empty() && state.orphans.is_empty())
     };
-    if marked.iter().any(has_pods) {
+    if marked.iter().any(has_pods) && !is_unfounded(replica, &marked) {
         Terminating {
             cliques: marked,
             ..Terminating::default()
@@ -187,10 +216,20 @@ fn marked(replica: &Replica<'_>) -> Terminating {
     }
 }
 
+/// Whether no termination can be under way although cliques are marked: each has its minimum ready. The operator marks a
+/// clique only when something of its gang has too few pods, and its next act is to delete pods; so another client wrote the
+/// marks, or everything recovered in between.
+fn is_unfounded(replica: &Replica<'_>, marked: &BTreeSet<usize>) -> bool {
+    marked.iter().all(|&index| {
+        let state = &replica.cliques[index];
+        state.ready() >= state.min_available && !state.active.is_empty()
+    })
+}
+
 /// The event on the set that tells of a termination.
-fn told(replica: &Replica<'_>, unit: Unit) -> Command {
+fn told(replica: &Replica<'_>, unit: Unit, broken: &str) -> Command {
     let index = replica.snapshot.index;
-    let why = "is replaced as a whole: it had too few pods for longer than terminationDelay";
+    let why = format!("is replaced as a whole: {broken} had too few pods for longer than terminationDelay");
     let (reason, message) = match unit {
         Unit::Replica => (
             Reason::PodCliqueSetReplicaDeleteSuccessful,
@@ -240,7 +279,7 @@ fn breaches(replica: &Replica<'_>, terminating: &Terminating) -> Vec<(Unit, Time
     let since = |index: usize| -> Option<Timestamp> {
         let state = &replica.cliques[index];
         let condition = conditions::find(&status(state)?.conditions, ConditionType::MinAvailableBreached)?;
-        let breached_now = breach::of_clique(state, false, replica.context.settings).status == Some(true);
+        let breached_now = breach::is_acted_on(state, replica.context.settings);
         (breached_now && !terminating.contains(index))
             .then(|| started(condition))
             .flatten()
@@ -257,6 +296,7 @@ fn breaches(replica: &Replica<'_>, terminating: &Terminating) -> Vec<(Unit, Time
             .and_then(|stored| stored.status.as_ref());
         let whole = stored
             .and_then(|status| conditions::find(&status.conditions, ConditionType::MinAvailableBreached))
+            .filter(|condition| condition.reason != Reason::AllScheduledReplicasLost)
             .and_then(started);
         let copies: Vec<(u32, Timestamp)> = (0..layout.copies)
             .filter_map(|copy| Some((copy, layout.members(copy).filter_map(since).min()?)))

@@ -12,6 +12,7 @@ use crate::command::{Command, Kind, merge_patch};
 use crate::layout::{CliqueLayout, Place};
 use crate::object::{NewObject, Owner};
 use crate::objects;
+use crate::reasons::Reason;
 use crate::snapshot::{target_of, target_of_value};
 use crate::update::Directive;
 
@@ -101,6 +102,17 @@ fn scaling_groups(replica: &Replica<'_>, draft: &mut Draft) {
         let current = json!({"metadata": {"labels": stored.metadata.labels}, "spec": stored.spec});
         if let Some(patch) = missing(&current, &owned) {
             let target = target_of(Kind::PodCliqueScalingGroup, &stored.metadata);
+            if patch.get("spec").is_some() {
+                draft.statuses.push(Command::Event {
+                    target: target.clone(),
+                    warning: true,
+                    reason: Reason::ManagedFieldsRestored,
+                    message: format!(
+                        "another client changed fields that follow PodCliqueSet {}; they were restored. Edit the PodCliqueSet instead",
+                        facts.name()
+                    ),
+                });
+            }
             draft.children.push(Command::Merge { target, patch });
         }
     }
@@ -144,8 +156,7 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
                 let wanted = &facts.cliques[clique.position].template.spec.auto_scaling_config;
                 if let Some(patch) = merge_patch(&json!(stored.spec.auto_scaling_config), &json!(wanted)) {
                     let target = target_of(Kind::PodClique, &stored.metadata);
-                    let patch = json!({"spec": {"autoScalingConfig": patch}});
-                    draft.children.push(Command::Merge { target, patch });
+                    draft.merge_child(target, json!({"spec": {"autoScalingConfig": patch}}));
                 }
                 keep_offset(replica, clique, stored, draft);
             }

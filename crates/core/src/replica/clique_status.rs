@@ -4,11 +4,11 @@ use coppice_api::names::selectors::clique_selector;
 use coppice_api::types::{PodClique, PodCliqueStatus, PodCliqueUpdateProgress};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::{CliqueState, Draft, Replica, Wait};
+use super::{CliqueState, Draft, Replica, Wait, pods};
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, ConditionType, Verdict, whole_seconds};
 use crate::health::breach::{self, marked};
-use crate::health::terminating::Terminating;
+use crate::health::terminating::{Cause, Terminating};
 use crate::reasons::Reason;
 use crate::report;
 use crate::snapshot::target_of;
@@ -45,14 +45,17 @@ pub(crate) fn plan(
         let wait = waits.get(&replica.layout.cliques[index].name);
         report_wait(wait, &mut status.conditions, stored.metadata.generation, replica.now);
         let lost = !updating && lost_all(&before, &status, state);
-        events(stored, &before, &status, lost, draft);
+        events(stored, &before, &status, lost, terminating.cause(index), draft);
         let urgency = urgency(&before, &status, lost, state);
         if let Some(patch) = status_patch(stored.status.as_ref(), &status) {
             let target = target_of(Kind::PodClique, &stored.metadata);
             let command = Command::Status { target, patch, urgency };
             // A mark must be there before the pods go, and be gone before new ones come. So must the beginning of an
             // update: without it, too few pods would look like a breach.
-            if marked(&before) != marked(&status) || begins(&before, &status) {
+            // And so must the number that the names of new pods are made from.
+            let raised = state.attempt.is_raised() && !pods::free_indices(state).is_empty();
+            let patched = draft.patches(stored.metadata.uid.as_deref());
+            if !patched && (raised || marked(&before) != marked(&status) || begins(&before, &status)) {
                 draft.gangs.push(command);
             } else {
                 draft.statuses.push(command);
@@ -72,6 +75,9 @@ fn counts(replica: &Replica<'_>, stored: &PodClique, state: &CliqueState<'_>, st
     }
     status.last_errors = report::combined(errors.iter(), &status.last_errors);
     status.replicas = number(state.count(|_| true));
+    if state.attempt.next > 0 {
+        status.pod_attempt = Some(state.attempt.next.into());
+    }
     status.ready_replicas = number(state.ready());
     status.scheduled_replicas = number(state.scheduled());
     status.schedule_gated_replicas = number(state.count(|pod| pod.gated && !pod.scheduled));
@@ -108,7 +114,7 @@ fn progress(
     let has_old_pods = || state.active.iter().any(|pod| !state.has_template(pod));
     let takes_part = match directive {
         Directive::OnDelete => state.current && has_old_pods(),
-        Directive::Hold | Directive::Recreate => rolling.cliques.contains(&index),
+        Directive::Hold | Directive::Paused | Directive::Recreate => rolling.cliques.contains(&index),
     };
     if takes_part && !begun {
         let on_delete = directive == Directive::OnDelete;
@@ -198,11 +204,11 @@ fn judge(
         &status.conditions,
         ConditionType::PodCliqueScheduled,
     );
-    conditions::set(
+    breach::record(
         &mut status.conditions,
         breach::of_clique(state, updating, replica.context.settings),
         stored.metadata.generation,
-        replica.now,
+        replica,
     );
 }
 
@@ -215,18 +221,32 @@ fn mark(
 ) {
     let going = terminating.contains(index);
     if going || terminating.finished.contains(&index) {
-        let message = if going {
-            "too few pods for longer than terminationDelay; all pods are replaced"
-        } else {
-            "all old pods are gone and new ones are created"
+        let pods = !replica.cliques[index].active.is_empty();
+        let message = match terminating.cause(index) {
+            Some(cause) => announcement(cause),
+            // What began in an earlier plan has said why.
+            None if going && marked(status) => return,
+            None if going => "all pods are replaced".to_owned(),
+            None if pods => "no pod was replaced: every clique had its minimum ready".to_owned(),
+            None => "all old pods are gone and new ones are created".to_owned(),
         };
         let verdict = Verdict {
             kind: ConditionType::GangTerminationInProgress,
             status: Some(going),
             reason: terminating.times(index, status).reason(),
-            message: message.to_owned(),
+            message,
         };
         conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
+    }
+}
+
+/// What a mark says when a termination begins.
+fn announcement(cause: &Cause) -> String {
+    match cause {
+        Cause::Itself => "too few pods for longer than terminationDelay; all pods of the gang are replaced".to_owned(),
+        Cause::Other(name) => {
+            format!("all pods of the gang are replaced: {name} had too few pods for longer than terminationDelay")
+        }
     }
 }
 
@@ -256,7 +276,14 @@ fn lost_all(before: &PodCliqueStatus, after: &PodCliqueStatus, state: &CliqueSta
     gone && state.replicas > 0 && !marked(before) && !marked(after)
 }
 
-fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, draft: &mut Draft) {
+fn events(
+    stored: &PodClique,
+    before: &PodCliqueStatus,
+    after: &PodCliqueStatus,
+    lost: bool,
+    cause: Option<&Cause>,
+    draft: &mut Draft,
+) {
     let mut event = |reason: Reason, message: String| {
         let target = target_of(Kind::PodClique, &stored.metadata);
         draft.statuses.push(Command::Event {
@@ -287,10 +314,17 @@ fn events(stored: &PodClique, before: &PodCliqueStatus, after: &PodCliqueStatus,
     {
         event(reason, message);
     }
-    if !marked(before) && marked(after) {
+    if !marked(before)
+        && marked(after)
+        && let Some(cause @ Cause::Itself) = cause
+    {
+        event(Reason::GangTerminationActive, announcement(cause));
+    }
+    if marked(before) && !marked(after) && after.replicas > 0 {
         event(
-            Reason::GangTerminationActive,
-            "too few pods for longer than terminationDelay; all pods are replaced".to_owned(),
+            Reason::TerminationNotConfirmed,
+            "the status said that all pods are being replaced, but every clique has its minimum ready; no pod was deleted"
+                .to_owned(),
         );
     }
 }
@@ -313,7 +347,8 @@ fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state:
     // The set does not say that it observed a template before its cliques stopped saying that they have the one before.
     let outdated = after.updated_replicas < before.updated_replicas && !state.current;
     let news = outdated || before.last_errors != after.last_errors;
-    if breached(before) != breached(after) || decided || lost || !moving || news {
+    let raised = before.pod_attempt != after.pod_attempt;
+    if breached(before) != breached(after) || decided || lost || !moving || news || raised {
         Urgency::Now
     } else {
         Urgency::Settling

@@ -110,7 +110,7 @@ fn write(
     counts.stuck = report_update(replica, group, counts, updating, &mut status, draft);
     let verdict = breach::of_group(replica, group, counts.available, updating);
     counts.breached = verdict.status == Some(true);
-    conditions::set(&mut status.conditions, verdict, stored.metadata.generation, replica.now);
+    breach::record(&mut status.conditions, verdict, stored.metadata.generation, replica);
     let terminated = (0..replica.cliques.len())
         .any(|index| terminating.contains(index) && replica.cliques[index].copy_of(group).is_some());
     if terminated {

@@ -16,6 +16,7 @@ mod group_status;
 mod membership;
 mod pod_groups;
 mod pods;
+mod restore;
 mod teardown;
 
 use std::collections::BTreeSet;
@@ -109,12 +110,14 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
         return ReplicaPlan::default();
     }
     let directive = update::directive(context, snapshot.index);
-    let replica = Replica::read(context, snapshot, directive != Directive::Hold, now);
+    let given = !matches!(directive, Directive::Hold | Directive::Paused);
+    let replica = Replica::read(context, snapshot, given, now);
     let mut draft = Draft::default();
 
     gang_map::plan(&replica, &mut draft);
     let terminating = terminating::plan(&replica, &mut draft);
-    let rolling = update::plan(&replica, directive, &terminating, &mut draft);
+    let mut rolling = update::plan(&replica, directive, &terminating, &mut draft);
+    restore::plan(&replica, &mut rolling, &mut draft);
     children::plan(&replica, directive, &mut draft);
     membership::plan_cliques(&replica, &mut draft);
     let claims = claims::plan(&replica, &mut draft);
@@ -126,7 +129,7 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let stuck = clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
     let groups = group_status::plan(&replica, &rolling, &terminating, &mut draft);
     let gangs = gang_status::plan(&replica, &pods, &pod_groups, &mut draft);
-    let mut summary = summarise(&replica, &groups);
+    let mut summary = summarise(&replica, &groups, rolling.is_idle());
     summary.gangs = gangs.into();
     summary.updating = !rolling.is_idle();
     summary.stuck += stuck;
@@ -160,7 +163,14 @@ fn has_outdated_leftovers(replica: &Replica<'_>) -> bool {
     })
 }
 
-fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> ReplicaSummary {
+/// Whether nothing of a replica has another template than the set's. Pods that are missing, for example because there is
+/// no room for them, are not outdated.
+fn has_only_current(replica: &Replica<'_>) -> bool {
+    let current = |state: &CliqueState<'_>| state.current && state.with_current_template() == state.count(|_| true);
+    replica.cliques.iter().all(current)
+}
+
+fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts], settled: bool) -> ReplicaSummary {
     let standalone: Vec<&CliqueState<'_>> = replica.cliques.iter().filter(|clique| clique.standalone()).collect();
     let updated_cliques = standalone.iter().filter(|clique| clique.updated()).count();
     let updated_groups = groups.iter().filter(|group| group.updated_all).count();
@@ -169,8 +179,8 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts]) -> Rep
         generation: replica.context.facts.set.metadata.generation,
         available: standalone.iter().all(|clique| clique.available())
             && groups.iter().all(|group| group.available_enough),
-        updated: updated_cliques == standalone.len()
-            && updated_groups == groups.len()
+        updated: ((updated_cliques == standalone.len() && updated_groups == groups.len())
+            || (settled && has_only_current(replica)))
             && !has_outdated_leftovers(replica),
         current: replica.cliques.iter().all(|clique| clique.current),
         truthful: !replica.cliques.iter().any(CliqueState::overstated) && !groups.iter().any(|group| group.overstated),

@@ -6,8 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coppice_api::names::pod_names::pod_name;
-
 use super::{CliqueState, Draft, Replica, weight};
 use crate::command::{Command, Kind};
 use crate::health::terminating::Terminating;
@@ -16,6 +14,9 @@ use crate::objects::{self, PodIdentity};
 use crate::reasons::Reason;
 use crate::snapshot::{PodFacts, target_of};
 use crate::update::Rolling;
+
+/// Pods that are read again in one plan at most. One that exists is enough to stop the plan.
+const MOST_CONFIRMED: usize = 500;
 
 /// The names of each clique's pods, those that are about to be created included, by name of the clique.
 pub(crate) type PodNames = BTreeMap<String, Vec<String>>;
@@ -35,15 +36,25 @@ pub(crate) fn plan(
         if terminating.contains(index) {
             continue;
         }
-        let blocked = replace_ended(clique, state, draft) || held || !replica.layout.gang_of(clique).complete;
+        // The attempt is stored before the first pod is named after it, and a second patch of the clique would be refused.
+        let uid = state.stored.and_then(|stored| stored.metadata.uid.as_deref());
+        let unstored = state.attempt.is_raised() && draft.patches(uid);
+        let incomplete = !replica.layout.gang_of(clique).complete;
+        let blocked = replace_ended(clique, state, draft) || held || unstored || incomplete;
         let missing = free_indices(state);
         let stored = state
             .stored
             .filter(|_| state.alive() && !blocked && !missing.is_empty());
         let bytes = stored.map_or(0, |stored| weight(stored.as_ref()));
+        if let Some(stored) = stored.filter(|_| state.attempt.unconfirmed) {
+            draft.children.push(Command::Confirm {
+                target: target_of(Kind::PodClique, &stored.metadata),
+                names: invisible(replica, clique).take(MOST_CONFIRMED).collect(),
+            });
+        }
+        let token = state.attempt.token();
         for pod_index in missing {
-            let (name, token) = free_name(replica, clique, pod_index);
-            of_clique.push(name);
+            of_clique.push(state.attempt.pod_name(&clique.name, pod_index));
             if let Some(stored) = stored.filter(|_| draft.room.is_left()) {
                 let identity = PodIdentity {
                     index: pod_index,
@@ -92,6 +103,15 @@ fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Dra
     true
 }
 
+/// Pods of a clique that its gang lists and that are not there.
+fn invisible<'a>(replica: &'a Replica<'_>, clique: &'a CliqueLayout) -> impl Iterator<Item = String> + 'a {
+    let gangs = replica.snapshot.gangs.values();
+    let groups = gangs.flat_map(|gang| &gang.spec.pod_groups);
+    let listed = groups.filter(|group| group.name == clique.name);
+    let names = listed.flat_map(|group| group.pod_references.iter().map(|pod| &pod.name));
+    names.filter(|name| !replica.snapshot.pods.contains_key(*name)).cloned()
+}
+
 /// The lowest indices that no counting pod has, as many as pods are missing.
 pub(super) fn free_indices(state: &CliqueState<'_>) -> Vec<u32> {
     let taken: BTreeSet<u32> = state.active.iter().filter_map(|pod| pod.index).collect();
@@ -105,19 +125,6 @@ pub(super) fn free_indices(state: &CliqueState<'_>) -> Vec<u32> {
         .filter(|index| !taken.contains(index))
         .take(missing as usize)
         .collect()
-}
-
-/// A name for a pod that no pod has, and the token it is made from.
-fn free_name(replica: &Replica<'_>, clique: &CliqueLayout, pod_index: u32) -> (String, String) {
-    let mut attempt = 0u32;
-    loop {
-        let token = attempt.to_string();
-        let name = pod_name(&clique.name, pod_index, &token);
-        if !replica.snapshot.pods.contains_key(&name) {
-            return (name, token);
-        }
-        attempt += 1;
-    }
 }
 
 /// The counting pods, one for each index: of two with the same index the one that serves, else the older, stays.

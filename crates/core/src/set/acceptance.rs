@@ -95,7 +95,9 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
         collisions: 0,
         set_generation: metadata.generation,
     };
-    let history = plan_history(&snapshot.revisions, &desired, DEFAULT_HISTORY_LIMIT, &BTreeSet::new());
+    let limit = facts.set.spec.revision_history_limit;
+    let limit = limit.map_or(DEFAULT_HISTORY_LIMIT, |limit| usize::try_from(limit).unwrap_or(0));
+    let history = plan_history(&snapshot.revisions, &desired, limit, &BTreeSet::new());
     let target = |name: String, uid: Option<String>, version: Option<String>| Target {
         kind: Kind::ControllerRevision,
         namespace: facts.namespace().to_owned(),

@@ -73,6 +73,8 @@ pub(crate) fn advance(
         .filter(|(index, replica)| **index < context.facts.replicas() && !replica.updated)
         .min_by_key(|(index, replica)| (preference(replica), **index));
     match next {
+        // Whose turn is next is decided when the update goes on.
+        Some(_) if context.paused() => progress.currently_updating.clear(),
         Some((index, _)) => {
             progress.currently_updating = vec![ReplicaUpdateProgress {
                 replica_index: i32::try_from(*index).unwrap_or(i32::MAX),

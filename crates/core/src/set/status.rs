@@ -127,12 +127,16 @@ pub(crate) fn count(
     say(
         ConditionType::Ready,
         all && !updating,
-        if all {
-            Reason::AllReplicasAvailable
-        } else {
-            Reason::ReplicasUnavailable
+        match (all, updating) {
+            (true, false) => Reason::AllReplicasAvailable,
+            (true, true) => Reason::UpdateInProgress,
+            (false, _) => Reason::ReplicasUnavailable,
         },
-        message,
+        if all && updating {
+            format!("{message}; an update is in progress")
+        } else {
+            message
+        },
     );
     let (reason, message) = if updating {
         (Reason::UpdateInProgress, "an update is in progress".to_owned())
@@ -167,7 +171,7 @@ pub(crate) fn count(
     say(ConditionType::Degraded, degraded, reason, message);
     let stuck = wanted.iter().map(|replica| replica.stuck).sum();
     let updated = wanted.iter().filter(|replica| replica.updated).count();
-    let verdict = in_progress::of_set(updating, updated, replicas, stuck);
+    let verdict = in_progress::of_set(updating, context.paused(), updated, replicas, stuck);
     conditions::set(&mut status.conditions, verdict, generation, now);
     topology(context, now, status);
     guarantees(context, now, status);

@@ -1,16 +1,17 @@
 //! The state of one clique: what is stored, which template it has, which pods are its own.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use coppice_api::canonical::{TemplateIdentity, TemplateView, same_template};
-use coppice_api::names::{annotations, label_sets::Labels, labels};
+use coppice_api::canonical::TemplateIdentity;
+use coppice_api::names::labels;
 use coppice_api::types::PodClique;
+
+use super::attempt::Attempt;
+use super::edits;
 
 use crate::conditions::{self, ConditionType};
 use crate::context::SetContext;
 use crate::layout::{CliqueLayout, Place, ReplicaLayout};
-use crate::objects;
 use crate::snapshot::{PodFacts, ReplicaSnapshot};
 
 /// The state of one clique.
@@ -40,6 +41,10 @@ pub struct CliqueState<'a> {
     pub doomed: bool,
     /// Whether it gets no further pods, because its size or that of its gang is beyond the bounds.
     pub held: bool,
+    /// What the names of its new pods are made from.
+    pub attempt: Attempt,
+    /// Whether another client edited what follows from the set.
+    pub edited: bool,
 }
 
 impl<'a> CliqueState<'a> {
@@ -58,10 +63,31 @@ impl<'a> CliqueState<'a> {
             .partition(|pod| uid.is_some_and(|uid| pod.owner_uid == uid));
         let (mut active, leaving): (Vec<_>, Vec<_>) = own.into_iter().partition(|pod| pod.active());
         active.sort_by(|left, right| (left.index, &left.name).cmp(&(right.index, &right.name)));
-        let (hash, current) = match stored {
-            None => (context.identities[clique.position].label(), true),
+        let wanted = context.identities[clique.position];
+        let (mut hash, current) = match stored {
+            None => (wanted.label(), true),
             Some(stored) => template_of(context, layout, clique, stored),
         };
+        // A foreign name for the same template is adopted with the pods that carry it. When they carry ours, it is an edit.
+        let carry_ours = !active.is_empty() && active.iter().all(|pod| wanted.matches_label(&pod.template_hash));
+        let renamed = current && !wanted.matches_label(&hash) && carry_ours;
+        if renamed {
+            hash = wanted.label();
+        }
+        let lacks_pods = active.len() < clique.replicas as usize;
+        let edited = stored.is_some_and(|stored| {
+            let observed = stored.status.as_ref().and_then(|status| status.observed_generation);
+            let may_differ = lacks_pods || observed != stored.metadata.generation;
+            let is_ours = current && wanted.matches_label(&hash);
+            renamed || (is_ours && may_differ && edits::is_edited(context, layout, clique, stored))
+        });
+        let deleting = leaving.iter().filter(|pod| pod.deleting).count();
+        let attempt = Attempt::read(
+            stored.map(AsRef::as_ref),
+            leaving.iter().copied(),
+            snapshot.departed.iter(),
+            active.len() + deleting,
+        );
         Self {
             stored,
             place: clique.place,
@@ -69,11 +95,13 @@ impl<'a> CliqueState<'a> {
             min_available: clique.min_available,
             hash,
             current,
-            wanted: context.identities[clique.position],
+            wanted,
             active,
             leaving,
             orphans,
             held: clique.held,
+            attempt,
+            edited,
             doomed: matches!(clique.place, Place::Member { group, .. } if going(snapshot, &layout.groups[group].name)),
         }
     }
@@ -193,41 +221,9 @@ fn template_of(
     stored: &PodClique,
 ) -> (String, bool) {
     let identity = &context.identities[clique.position];
-    let empty = BTreeMap::new();
-    let stored_labels = stored.metadata.labels.as_ref().unwrap_or(&empty);
-    let label = stored_labels
-        .get(labels::POD_TEMPLATE_HASH)
-        .cloned()
-        .unwrap_or_default();
-    if identity.matches_label(&label) {
-        return (label, true);
-    }
-    let desired = objects::clique_template(&context.facts, layout, clique, "");
-    let priority = context.facts.set.spec.template.priority_class_name.as_deref();
-    let (desired_labels, stored_labels) = (users(&desired.labels), users(stored_labels));
-    let mut stored_annotations = stored.metadata.annotations.clone().unwrap_or_default();
-    stored_annotations.remove(annotations::POD_INDEX_OFFSET);
-    let view = |labels, annotations, spec| TemplateView {
-        labels,
-        annotations,
-        priority_class: priority,
-        spec,
-    };
-    let same = same_template(
-        &view(&stored_labels, &stored_annotations, stored.spec.pod_spec.as_map()),
-        &view(&desired_labels, &desired.annotations, desired.pod_spec.as_map()),
-    );
-    (label, same)
-}
-
-/// The labels that come from the author of the template, not from us.
-fn users(all: &Labels) -> Labels {
-    let ours = |key: &str| {
-        labels::is_reserved(key)
-            || [labels::MANAGED_BY, labels::PART_OF, labels::NAME, labels::COMPONENT].contains(&key)
-    };
-    all.iter()
-        .filter(|(key, _)| !ours(key))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
+    let labels = stored.metadata.labels.as_ref();
+    let label = labels.and_then(|all| all.get(labels::POD_TEMPLATE_HASH)).cloned();
+    let label = label.unwrap_or_default();
+    let current = identity.matches_label(&label) || edits::is_as_in_the_set(context, layout, clique, stored);
+    (label, current)
 }

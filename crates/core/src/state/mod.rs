@@ -1,6 +1,8 @@
 //! One replica as it is read for planning: its layout, and the state of each clique of it. Reads and never decides.
 
+mod attempt;
 mod clique;
+mod edits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use coppice_api::types::LastError;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+pub use attempt::{Attempt, has_attempt};
 pub use clique::CliqueState;
 
 use crate::context::SetContext;

@@ -112,7 +112,7 @@ pub(super) fn own(binding: &ClusterTopologyBinding, known: &KaiTopologies, failu
         return said(problem, None);
     }
     if object["metadata"]["deletionTimestamp"].is_string() {
-        return said("it is being deleted, and made anew afterwards".to_owned(), None);
+        return said("it is being deleted and will be created again".to_owned(), None);
     }
     if labels(object) == keys(binding) {
         return Own {
@@ -121,7 +121,7 @@ pub(super) fn own(binding: &ClusterTopologyBinding, known: &KaiTopologies, failu
         };
     }
     let problem = refused().map_or_else(
-        || "its levels changed; it is made anew".to_owned(),
+        || "its levels changed; it is being replaced".to_owned(),
         |failure| failure.cause.clone(),
     );
     let target = target_of_value(Kind::KaiTopology, object);

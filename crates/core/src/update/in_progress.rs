@@ -68,11 +68,17 @@ pub(crate) fn report(open: Option<Open>, units: &str, now: Timestamp) -> Report 
 }
 
 /// Reports about a set, from what its replicas say; `stuck` counts cliques and groups that stand still.
-pub(crate) fn of_set(open: bool, updated: usize, desired: u32, stuck: u32) -> Verdict {
+pub(crate) fn of_set(open: bool, paused: bool, updated: usize, desired: u32, stuck: u32) -> Verdict {
     if !open {
         return none();
     }
     let counted = format!("{updated} of {desired} replicas are updated");
+    if paused {
+        return Verdict {
+            reason: Reason::UpdatePaused,
+            ..progressing(format!("{counted}; paused by updateStrategy.paused"))
+        };
+    }
     if stuck == 0 {
         return progressing(counted);
     }

@@ -7,7 +7,7 @@ pub mod budget;
 pub mod coherent;
 pub(crate) mod in_progress;
 mod rolling_recreate;
-mod template;
+pub(crate) mod template;
 
 use std::collections::BTreeSet;
 
@@ -22,6 +22,8 @@ use crate::state::Replica;
 pub enum Directive {
     /// Keep the templates it has: it is not its turn.
     Hold,
+    /// Keep the templates it has: updates are paused.
+    Paused,
     /// Take the set's templates, and replace its pods.
     Recreate,
     /// Take the set's templates; pods are replaced by whoever deletes them.
@@ -53,6 +55,7 @@ pub fn directive(context: &SetContext<'_>, index: u32) -> Directive {
         Some(false) => Directive::Hold,
         _ if context.on_delete() => Directive::OnDelete,
         None => Directive::Recreate,
+        Some(true) if context.paused() => Directive::Paused,
         Some(true) => {
             let progress = status.and_then(|status| status.update_progress.as_ref());
             let open =
@@ -80,8 +83,8 @@ pub(crate) fn plan(
     draft: &mut Draft,
 ) -> Rolling {
     match directive {
-        Directive::Hold => {
-            hold(replica, draft);
+        Directive::Hold | Directive::Paused => {
+            hold(replica, directive, draft);
             Rolling::default()
         }
         Directive::OnDelete => on_delete(replica, draft),
@@ -89,9 +92,13 @@ pub(crate) fn plan(
     }
 }
 
-fn hold(replica: &Replica<'_>, draft: &mut Draft) {
+fn hold(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
     for (clique, state) in replica.layout.cliques.iter().zip(&replica.cliques) {
-        if !state.current {
+        let is_outdated = !state.current || state.active.iter().any(|pod| !state.has_template(pod));
+        if directive == Directive::Paused && is_outdated {
+            let message = "the template changed; updates are paused by updateStrategy.paused".to_owned();
+            draft.wait(&clique.name, Reason::UpdatePaused, message);
+        } else if !state.current {
             let message = "the template changed; another replica of the set is updated first".to_owned();
             draft.wait(&clique.name, Reason::WaitingForUpdateTurn, message);
         }

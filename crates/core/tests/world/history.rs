@@ -236,6 +236,14 @@ impl World {
                 "a role is there before its binding is made"
             );
             changes += usize::from(!matches!(command, Command::Event { .. }));
+            // What was thought to be gone is there: the plan was made from a world that is not so.
+            let is_there = |name: &String| self.objects.contains_key(&("Pod".to_owned(), name.clone()));
+            if let Command::Confirm { names, .. } = command
+                && names.iter().any(is_there)
+            {
+                self.carry_out(command);
+                return changes;
+            }
             let trouble = self.troubles.pop().unwrap_or(Trouble::None);
             if trouble == Trouble::Before {
                 return changes;

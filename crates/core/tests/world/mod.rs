@@ -42,6 +42,14 @@ pub(crate) struct World {
     pub(crate) troubles: Vec<history::Trouble>,
     /// The newest generation that each object's status has spoken of, by uid.
     pub(crate) observed: BTreeMap<String, i64>,
+    /// Every pod that was ever made, by uid of its owner and name.
+    used_names: BTreeSet<(String, String)>,
+    /// Pods that the operator does not see yet.
+    pub(crate) hidden: BTreeSet<String>,
+    /// Pods that the operator has seen, by name, with the replica that they belonged to.
+    seen_pods: BTreeMap<String, (u32, Arc<PodFacts>)>,
+    /// Pods that the operator has seen go.
+    departed: Vec<(u32, Arc<PodFacts>)>,
     /// When the last plans asked to be made again.
     deadline: Option<Timestamp>,
     /// Whether only replicas that exist are planned.
@@ -69,6 +77,10 @@ impl World {
             claim_templates: BTreeMap::new(),
             troubles: Vec::new(),
             observed: BTreeMap::new(),
+            used_names: BTreeSet::new(),
+            hidden: BTreeSet::new(),
+            seen_pods: BTreeMap::new(),
+            departed: Vec::new(),
             deadline: None,
             only_existing: false,
             version: 0,
@@ -91,6 +103,11 @@ impl World {
         metadata["resourceVersion"] = self.version.to_string().into();
         metadata["generation"] = 1.into();
         metadata["creationTimestamp"] = json!(self.now);
+        if key.0 == "Pod" {
+            let owner = metadata["ownerReferences"][0]["uid"].as_str().unwrap_or_default();
+            let fresh = self.used_names.insert((owner.to_owned(), key.1.clone()));
+            assert!(fresh, "a second pod of the name {}", key.1);
+        }
         *self.writes.entry(format!("create {}", key.0)).or_default() += 1;
         self.objects.insert(key, object);
     }
@@ -146,6 +163,35 @@ impl World {
         }
     }
 
+    /// The operator starts again: it knows nothing of pods that it does not find.
+    pub(crate) fn forget_pods(&mut self) {
+        self.seen_pods.clear();
+        self.departed.clear();
+    }
+
+    /// Takes note of pods that are gone, or belong to another replica now.
+    fn watch_pods(&mut self) {
+        let mut visible = BTreeMap::new();
+        for pod in self.of_kind("Pod") {
+            let facts = Arc::new(pod_facts(pod));
+            let index = pod["metadata"]["labels"][labels::SET_REPLICA_INDEX].as_str();
+            if let Some(index) = index.and_then(|index| index.parse::<u32>().ok())
+                && !self.hidden.contains(&facts.name)
+            {
+                visible.insert(facts.name.clone(), (index, facts));
+            }
+        }
+        let gone = std::mem::take(&mut self.seen_pods)
+            .into_iter()
+            .filter(|(name, (index, pod))| {
+                !visible
+                    .get(name)
+                    .is_some_and(|(at, now)| at == index && now.uid == pod.uid)
+            });
+        self.departed.extend(gone.map(|(_, pod)| pod));
+        self.seen_pods = visible;
+    }
+
     /// Goes on counting versions where another world stands.
     pub(crate) fn skip_to(&mut self, other: &Self) {
         self.version = other.version;
@@ -180,6 +226,11 @@ impl World {
                     .is_some_and(|object| object["metadata"]["uid"] == target.uid.as_str())
                 {
                     self.delete(kind, &name);
+                }
+            }
+            Command::Confirm { names, .. } => {
+                for name in names {
+                    self.hidden.remove(name);
                 }
             }
             Command::Event { reason, target, .. } => self.events.push(format!("{reason} {}", target.name)),
@@ -223,6 +274,7 @@ impl World {
             .now
             .saturating_add(SignedDuration::from_micros(1))
             .expect("in range");
+        self.watch_pods();
         let Some(set) = self.set() else {
             let indices = self.replica_indices(0);
             return indices
@@ -429,9 +481,16 @@ impl World {
                 })
                 .collect(),
             failures: Vec::new(),
+            departed: self
+                .departed
+                .iter()
+                .filter(|(of, _)| *of == index)
+                .map(|(_, pod)| pod.clone())
+                .collect(),
             pods: self
                 .of_kind("Pod")
                 .filter(mine)
+                .filter(|pod| !self.hidden.contains(pod["metadata"]["name"].as_str().expect("a name")))
                 .map(|pod| {
                     let facts = pod_facts(pod);
                     (facts.name.clone(), Arc::new(facts))

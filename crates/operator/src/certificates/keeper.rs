@@ -318,7 +318,7 @@ impl Keeper {
         if !missing.is_empty() {
             let list: Vec<&str> = missing.iter().copied().collect();
             let message = format!(
-                "webhook configurations are missing, so nobody asks: {}",
+                "webhook configurations are missing, so these webhooks are not called: {}",
                 list.join(", ")
             );
             warn!(missing = list.join(", "), "webhook configurations are missing");

@@ -37,7 +37,7 @@ pub enum MaterialError {
     #[error("key and certificate do not fit: {0}")]
     KeyMismatch(String),
     /// Nobody in the bundle signed the certificate.
-    #[error("the certificate was signed by nobody in ca.crt")]
+    #[error("the certificate is not signed by any CA in ca.crt")]
     UnknownAuthority,
 }
 

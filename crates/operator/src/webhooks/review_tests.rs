@@ -57,9 +57,16 @@ fn defaults_come_as_a_patch_that_is_empty_the_second_time() {
 fn a_missing_namespace_is_that_of_the_request() {
     let mut object = set();
     object["metadata"].as_object_mut().unwrap().remove("namespace");
-    let answer = default_set(&request("CREATE", &object, &Value::Null)).unwrap();
-    let text = serde_json::to_string(&answer.patch).unwrap();
-    assert!(!text.contains("namespace"), "{text}");
+    let without = default_set(&request("CREATE", &object, &Value::Null)).unwrap();
+    let with = default_set(&request("CREATE", &set(), &Value::Null)).unwrap();
+    assert!(
+        with.patch.as_ref().is_some_and(|patch| !patch.0.is_empty()),
+        "there are defaults to fill in"
+    );
+    assert_eq!(
+        without.patch, with.patch,
+        "the API server sets the namespace, the webhook does not"
+    );
 }
 
 #[test]

@@ -47,7 +47,9 @@ pub struct Change<V> {
 
 /// A consistent list was older than what the watch had told: the server's store was set back (restored from a backup).
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the server answered a consistent list at version {listed}, before version {passed} that it had told of")]
+#[error(
+    "the server answered a consistent list at version {listed}, older than version {passed}, which it had already reported"
+)]
 pub struct WentBack {
     /// The version of the list.
     pub listed: Version,

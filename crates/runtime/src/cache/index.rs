@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::RwLock;
 
-use super::{Moment, ObjectKey};
+use super::{Change, Moment, ObjectKey};
 
 type Extract<V, K> = dyn Fn(&V, &mut dyn FnMut(K)) + Send + Sync;
 
@@ -32,8 +32,7 @@ impl<V, K> Clone for Index<V, K> {
 
 /// What a kind needs of its indexes, whatever their key types.
 pub(super) trait Maintained<V>: Send + Sync {
-    fn insert(&self, key: &ObjectKey, view: &Arc<V>);
-    fn remove(&self, key: &ObjectKey, view: &V);
+    fn changed(&self, change: &Change<V>);
 }
 
 impl<V, K> Index<V, K>
@@ -104,12 +103,12 @@ where
     }
 }
 
-impl<V, K> Maintained<V> for Index<V, K>
+impl<V, K> Index<V, K>
 where
     V: Send + Sync + 'static,
     K: Ord + Clone + Send + Sync + 'static,
 {
-    fn insert(&self, key: &ObjectKey, view: &Arc<V>) {
+    pub(super) fn insert(&self, key: &ObjectKey, view: &Arc<V>) {
         let mut entries = self.shared.entries.write();
         (self.shared.extract)(view, &mut |entry| {
             entries.insert((entry, key.clone()), view.clone());
@@ -121,5 +120,16 @@ where
         (self.shared.extract)(view, &mut |entry| {
             entries.remove(&(entry, key.clone()));
         });
+    }
+}
+
+impl<V, K> Maintained<V> for Index<V, K>
+where
+    V: Send + Sync + 'static,
+    K: Ord + Clone + Send + Sync + 'static,
+{
+    fn changed(&self, change: &Change<V>) {
+        change.old.iter().for_each(|old| self.remove(&change.key, old));
+        change.new.iter().for_each(|new| self.insert(&change.key, new));
     }
 }

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::{
-    Barrier, Change, DecodeError, Head, Index, Interner, Meta, ObjectKey, Projection, Version, WentBack,
+    Barrier, Change, DecodeError, Departures, Head, Index, Interner, Meta, ObjectKey, Projection, Version, WentBack,
     index::Maintained,
 };
 use crate::metrics::Metrics;
@@ -180,6 +180,21 @@ impl<P: Projection> Kind<P> {
         }
         self.shared.indexes.write().push(Box::new(index.clone()));
         index
+    }
+
+    /// Remembers what leaves an index key from now on: `extract`, a pure function, gives the key of a view, and `is_same`
+    /// says whether two views under one name are of the same object.
+    pub fn departures<K>(
+        &self,
+        extract: impl Fn(&P::View) -> Option<K> + Send + Sync + 'static,
+        is_same: fn(&P::View, &P::View) -> bool,
+    ) -> Departures<P::View, K>
+    where
+        K: Ord + Clone + Send + Sync + 'static,
+    {
+        let departures = Departures::new(extract, is_same);
+        self.shared.indexes.write().push(Box::new(departures.clone()));
+        departures
     }
 
     /// Calls `handler` with every later change.
@@ -398,10 +413,7 @@ impl<P: Projection> Kind<P> {
             let result = act(&mut barrier, &mut changes);
             let indexes = self.shared.indexes.read();
             for change in &changes {
-                for index in indexes.iter() {
-                    change.old.iter().for_each(|old| index.remove(&change.key, old));
-                    change.new.iter().for_each(|new| index.insert(&change.key, new));
-                }
+                indexes.iter().for_each(|index| index.changed(change));
             }
             self.shared.stale.inc_by(barrier.stale() - stale_before);
             self.shared

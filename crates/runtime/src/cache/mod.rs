@@ -24,6 +24,7 @@
 //! ```
 
 mod barrier;
+mod departures;
 mod index;
 mod intern;
 mod kind;
@@ -34,6 +35,7 @@ mod projection;
 pub mod reflect;
 
 pub use barrier::{Barrier, Change, Origin, WentBack};
+pub use departures::Departures;
 pub use index::Index;
 pub use intern::Interner;
 pub use kind::{Cache, Kind, KindStatus, Moment};

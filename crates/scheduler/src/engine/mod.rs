@@ -1,7 +1,7 @@
 //! What the scheduler decides: which pods to bind where, whom to evict, whom to release, what to tell. Pure.
 //!
 //! Owns the order of gangs, the room that is held for some of them while a decision is made, the memory of what did not
-//! fit, and the assumption that a decision is carried out until the shell says otherwise ([`Engine::bound`],
+//! fit, and the assumption that a decision is carried out until the shell says otherwise ([`Engine::not_bound`],
 //! [`Engine::done`]). No client, no clock: `decide(now)` with the same history gives the same answer.
 //!
 //! One decision: gangs in order (those that have begun first, then by priority, then by age) get their floors, all or

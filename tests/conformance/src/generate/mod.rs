@@ -5,7 +5,7 @@
 //! two managers apply the same field, a finalizer holds what is created again, a stale version is used. The case ends with
 //! a watch over everything that happened in it.
 //!
-//! Where two servers answer differently, [`smaller`] makes the case small enough to be read and put into the corpus.
+//! Where two servers answer differently, [`mod@smaller`] makes the case small enough to be read and put into the corpus.
 
 mod content;
 mod dice;

@@ -45,6 +45,8 @@ impl EmbeddedEnvironment {
             garbage_collector: needs.controller_manager,
             namespaces: needs.controller_manager,
             service_accounts: needs.controller_manager,
+            daemon_sets: needs.controller_manager,
+            resource_claims: needs.controller_manager,
             default_scheduler: needs.scheduler,
         };
         let mut options = coppice_cluster::Options::default()

@@ -1,7 +1,7 @@
 //! Scenarios as data: a YAML file says what is applied, done and expected, and runs on any control plane through an
 //! [`environment::Environment`]. `tests/scenarios/README.md` is the reference of the format.
 //!
-//! The core is pure: a [`world::World`] of observed objects, [`expectation`]s and [`never`]-statements over it, and a
+//! The core is pure: a [`world::World`] of observed objects, [`expectation`]s and [`mod@never`]-statements over it, and a
 //! [`timeline`]. Around it, a recorder watches the kinds a scenario speaks of and a runner carries out steps. Nothing
 //! here polls: expectations are looked at when something changes, and time limits only bound the wait.
 

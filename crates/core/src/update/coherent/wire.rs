@@ -43,19 +43,13 @@ pub fn from_spec(
         entries.entry(epoch).or_insert(entry);
     }
     let follows = entries.keys().next_back().map(|newest| newest.next());
-    let stored = spec
-        .unknown
-        .get(NEXT_EPOCH)
-        .and_then(|value| Epoch::parse(value.as_str()?));
+    let stored = spec.next_epoch.as_deref().and_then(Epoch::parse);
     let map = Map {
         entries: entries.into_values().collect(),
         next_epoch: follows.max(stored)?,
     };
     Some(without_duplicates(map).tidy())
 }
-
-/// The field of the spec in which the next epoch is kept when it does not follow from the entries.
-const NEXT_EPOCH: &str = "nextEpoch";
 
 fn units(stored: &PodGangMapEntry, component: &Component) -> Option<Units> {
     let bounded = |number: i32, most: i32| u32::try_from(number.min(most)).ok().filter(|number| *number > 0);
@@ -142,18 +136,14 @@ pub fn to_spec(
         written
     });
     let entries: Vec<PodGangMapEntry> = entries.collect();
-    let mut unknown = stored.map(|stored| stored.unknown.clone()).unwrap_or_default();
-    unknown.remove(NEXT_EPOCH);
     let follows = map
         .entries
         .last()
         .is_some_and(|last| last.epoch.next() == map.next_epoch);
-    if !follows {
-        unknown.insert(NEXT_EPOCH.to_owned(), map.next_epoch.to_string().into());
-    }
     PodGangMapSpec {
         pod_clique_set_replica_index: replica,
         entries,
-        unknown,
+        next_epoch: (!follows).then(|| map.next_epoch.to_string()),
+        unknown: stored.map(|stored| stored.unknown.clone()).unwrap_or_default(),
     }
 }
