@@ -8,6 +8,7 @@ mod children;
 mod claims;
 mod clique_status;
 mod domains;
+mod ended;
 mod gang_map;
 mod gang_status;
 mod gangs;
