@@ -167,11 +167,8 @@ impl Controller {
                 .map(|(index, _)| *index)
                 .collect()
         };
-        // What has begun to go comes before the next, so that the first replicas free their nodes early.
-        let deleting = set.metadata.deletion_timestamp.is_some();
-        let priority = if deleting { Priority::Low } else { Priority::High };
         for index in (0..wanted).chain(known) {
-            self.queue.mark(Key::Replica(key.clone(), index), priority);
+            self.queue.mark(Key::Replica(key.clone(), index), priority_of(set));
         }
     }
 
@@ -391,7 +388,7 @@ impl Controller {
         drop(context);
         // Each replica marks the set when it was looked at.
         for index in plan.unseen {
-            self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
+            self.queue.mark(Key::Replica(key.clone(), index), priority_of(&set));
         }
         Planned {
             stages: plan.stages,
@@ -474,6 +471,16 @@ impl Seen {
             Self::Set { set, replica } => report::successes(done.iter(), set, replica.as_ref()),
             Self::Binding(_) => Vec::new(),
         }
+    }
+}
+
+/// How soon the replicas of a set are planned when it changed. Of one that is being deleted, replicas that have begun to go
+/// come before the next, so that the first ones free their nodes early.
+fn priority_of(set: &PodCliqueSet) -> Priority {
+    if set.metadata.deletion_timestamp.is_some() {
+        Priority::Low
+    } else {
+        Priority::High
     }
 }
 
