@@ -15,6 +15,7 @@ mod explain;
 mod gather;
 mod get;
 #[cfg(test)]
+#[path = "../../view/src/golden.rs"]
 mod golden;
 mod initc;
 mod lint;
@@ -30,7 +31,6 @@ mod screen;
 mod status;
 mod topology;
 mod up;
-mod view;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -38,6 +38,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use coppice_operator::configuration::LogFormat;
+use coppice_view as view;
 
 // The embedded API server makes and drops trees and buffers all the time: with this allocator requests take about a quarter less
 // processor time than with that of the system's C library (`bench/README.md` measures it with this one).

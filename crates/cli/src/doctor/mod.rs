@@ -25,6 +25,7 @@ use crate::client::Cluster;
 use crate::output::{self, Format};
 use crate::status::duration;
 use crate::view::API_VERSION;
+use crate::view::words;
 use crate::view::text::{Colour, Style};
 use facts::Facts;
 
@@ -160,7 +161,7 @@ fn draw(view: &DoctorView, style: Style) -> String {
     text.push_str(&format!(
         "{} ok, {}, {} failed\n",
         count(Status::Ok),
-        output::count(i64::try_from(count(Status::Warn)).unwrap_or(i64::MAX), "warning"),
+        words::count(i64::try_from(count(Status::Warn)).unwrap_or(i64::MAX), "warning"),
         count(Status::Fail)
     ));
     text

@@ -4,9 +4,7 @@
 //! comparison that decides whether pods are restarted), and how the update would go (a rehearsal by the operator itself
 //! on an embedded cluster). Nothing is written to the cluster.
 
-mod changes;
 mod rehearsal;
-mod text;
 
 #[cfg(test)]
 mod tests;
@@ -16,20 +14,19 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use coppice_api::admission::{Context, Schedulers, default_pod_clique_set, validate_pod_clique_set};
-use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet, UpdateStrategyType};
+use coppice_api::admission::{Context, Schedulers};
+use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
 use coppice_runtime::layers;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
-use serde::Serialize;
 
 use crate::client::Cluster;
 use crate::gather;
 use crate::manifests;
 use crate::output::Format;
 use crate::view::API_VERSION;
-use changes::{CliqueChange, FieldLine, Sizes};
-use rehearsal::Rehearsal;
+use crate::view::plan::changes::Sizes;
+use crate::view::plan::{Action, PlanList, PlanView, assess, text};
 
 /// Show what applying manifests would change, which pods it replaces, and how
 ///
@@ -61,50 +58,6 @@ pub(crate) struct Plan {
     /// The form of the output
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
-}
-
-/// What would happen to one set.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PlanView {
-    api_version: &'static str,
-    kind: &'static str,
-    namespace: String,
-    name: String,
-    /// `create`, `update`, `none` or `refused`.
-    action: Action,
-    replicas: i32,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
-    on_delete: bool,
-    cliques: Vec<CliqueChange>,
-    settings: Vec<FieldLine>,
-    /// Pods that are replaced in all.
-    replaced_pods: i64,
-    /// Pods that there are in all.
-    pods: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rehearsal: Option<Rehearsal>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-enum Action {
-    Create,
-    Update,
-    None,
-    Refused,
-}
-
-/// Several plans.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PlanList {
-    api_version: &'static str,
-    kind: &'static str,
-    items: Vec<PlanView>,
 }
 
 impl Plan {
@@ -168,35 +121,19 @@ impl Plan {
 
     async fn plan(
         &self,
-        current: Option<PodCliqueSet>,
+        mut current: Option<PodCliqueSet>,
         mut wanted: PodCliqueSet,
         sizes: Option<Sizes>,
         context: &Context,
     ) -> Result<PlanView> {
-        let current = current.map(|mut current| {
-            default_pod_clique_set(&mut current, None);
-            current
-        });
-        default_pod_clique_set(&mut wanted, current.as_ref());
-        let outcome = validate_pod_clique_set(&wanted, current.as_ref(), context);
         let sizes = sizes.unwrap_or_default();
-        let mut view = changes::compare(current.as_ref(), &wanted, &sizes);
-        view.errors = outcome.errors.iter().map(ToString::to_string).collect();
-        view.warnings = outcome.warnings;
-        if !view.errors.is_empty() {
-            view.action = Action::Refused;
-        }
+        let mut view = assess(current.as_mut(), &mut wanted, &sizes, context);
         let rolls = view.action == Action::Update && view.replaced_pods > 0 && !view.on_delete;
         if let (true, false, Some(current)) = (rolls, self.no_rehearsal, &current) {
             view.rehearsal = Some(rehearsal::rehearse(current, &wanted, &sizes).await?);
         }
         Ok(view)
     }
-}
-
-fn is_on_delete(set: &PodCliqueSet) -> bool {
-    let strategy = set.spec.update_strategy.as_ref();
-    strategy.is_some_and(|strategy| strategy.strategy == UpdateStrategyType::OnDelete)
 }
 
 fn sets_of(documents: &[manifests::Document]) -> Result<Vec<PodCliqueSet>> {

@@ -15,7 +15,7 @@ struct Fact {
 }
 
 /// The lines of all that differs; of all there is when there was nothing before.
-pub(crate) fn lines(before: Option<&SetView>, after: &SetView) -> Vec<String> {
+pub fn lines(before: Option<&SetView>, after: &SetView) -> Vec<String> {
     let before: Vec<Fact> = before.map(facts).into_iter().flatten().collect();
     let known: BTreeMap<&str, &str> = before.iter().map(|fact| (&*fact.name, &*fact.state)).collect();
     let now = facts(after);

@@ -5,12 +5,11 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::changes::FieldLine;
-use super::rehearsal::Rehearsal;
-use super::{Action, PlanView};
-use crate::output::count;
+use super::{Action, PlanView, Rehearsal};
+use crate::words::count;
 
 /// All plans, one after another.
-pub(super) fn draw(plans: &[PlanView]) -> String {
+pub fn draw(plans: &[PlanView]) -> String {
     plans.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 

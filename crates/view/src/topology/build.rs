@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 
 use super::{Amounts, Domain, Host, Level, Share, TopologyView, Tree};
-use crate::view::API_VERSION;
-use crate::view::build::gpus_of;
+use crate::API_VERSION;
+use crate::build::gpus_of;
 
 /// The label of single hosts: a level that is not worth domains of its own.
 const HOST_KEY: &str = "kubernetes.io/hostname";
@@ -34,7 +34,7 @@ struct Facts<'a> {
 }
 
 /// The topologies of the bindings; with none, one of the labels that the nodes have.
-pub(super) fn view(bindings: &[ClusterTopologyBinding], nodes: &[Node], pods: &[Pod]) -> TopologyView {
+pub fn view(bindings: &[ClusterTopologyBinding], nodes: &[Node], pods: &[Pod]) -> TopologyView {
     let facts = facts(nodes, pods);
     let all: Vec<&Facts<'_>> = facts.iter().collect();
     let tree = |name: Option<String>, levels: Vec<Level>| {

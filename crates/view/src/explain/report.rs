@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result};
 use coppice_api::types::PodGang;
 use coppice_placement::explain::{Change, Explanation, Verdict, explain as ask};
 use coppice_placement::{Options, ReasonCode, plan};
@@ -11,52 +10,50 @@ use coppice_scheduler::model::{GangId, Model, PodRecord};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::model::{Kind, Target};
-use super::objects::Snapshot;
-use super::what_if;
-use crate::view::API_VERSION;
-use crate::view::build::gang_waits;
+use super::{ExplainError, Kind, Result, Snapshot, Target, what_if};
+use crate::API_VERSION;
+use crate::build::gang_waits;
 
 /// The scheduler whose answers these are.
 const OURS: &str = "coppice";
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub struct Report {
     api_version: &'static str,
     kind: &'static str,
     /// The kind of the object that was asked about.
-    pub(super) object_kind: Kind,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) gangs: Vec<GangReport>,
+    pub object_kind: Kind,
+    pub namespace: String,
+    pub name: String,
+    pub gangs: Vec<GangReport>,
     /// What to know beside.
-    pub(super) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// One gang, or a pod that belongs to none.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct GangReport {
-    pub(super) name: String,
-    pub(super) state: State,
+pub struct GangReport {
+    pub name: String,
+    pub state: State,
     /// Its pods that have a node.
-    pub(super) placed: Vec<PlacedPod>,
+    pub placed: Vec<PlacedPod>,
     /// Its pods that are not up for placement, and why.
-    pub(super) held: Vec<HeldPod>,
+    pub held: Vec<HeldPod>,
     /// How many pods wait for a node.
-    pub(super) waiting: usize,
+    pub waiting: usize,
     /// What the engine says of those.
-    pub(super) explanation: Option<Explanation>,
+    pub explanation: Option<Explanation>,
     /// Where they would go, if they fit.
-    pub(super) placement: Vec<PlacedPod>,
+    pub placement: Vec<PlacedPod>,
     /// Changes that were assumed.
-    pub(super) assumed: Vec<Change>,
-    pub(super) notes: Vec<String>,
+    pub assumed: Vec<Change>,
+    pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum State {
+pub enum State {
     /// Every pod has a node.
     Placed,
     /// Some pods have a node, others wait.
@@ -71,25 +68,27 @@ pub(super) enum State {
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PlacedPod {
-    pub(super) pod: String,
-    pub(super) node: String,
+pub struct PlacedPod {
+    pub pod: String,
+    pub node: String,
     /// The node's labels of the topology, broadest first.
-    pub(super) domain: Vec<String>,
+    pub domain: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct HeldPod {
-    pub(super) pod: String,
-    pub(super) reason: String,
+pub struct HeldPod {
+    pub pod: String,
+    pub reason: String,
 }
 
 /// Explains whatever was named.
-pub(super) fn explain(snapshot: &Snapshot, target: &Target, changes: &[String]) -> Result<Report> {
+pub fn explain(snapshot: &Snapshot, target: &Target, changes: &[String]) -> Result<Report> {
     let schedulers = schedulers(snapshot);
-    let mut model = Model::from_objects(schedulers, &snapshot.objects)
-        .with_context(|| format!("{} has an object that cannot be read", snapshot.source))?;
+    let mut model = Model::from_objects(schedulers, &snapshot.objects).map_err(|error| ExplainError::Objects {
+        place: snapshot.source.clone(),
+        error,
+    })?;
     let (kind, key, ids) = target.find(snapshot, &model)?;
     let mut notes = Vec::new();
     if kind == Kind::Pod && matches!(ids.first(), Some(GangId::Gang(_))) {

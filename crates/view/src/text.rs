@@ -9,16 +9,16 @@ use super::{CliqueView, CopyView, GroupView, ReplicaView, SetState, SetView};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Style {
+pub struct Style {
     /// Box-drawing characters and colours, for a terminal.
-    pub(crate) terminal: bool,
+    pub terminal: bool,
     /// A line for each pod, not only for those that are not ready.
-    pub(crate) pods: bool,
+    pub pods: bool,
 }
 
 /// A colour of a terminal.
 #[derive(Clone, Copy)]
-pub(crate) enum Colour {
+pub enum Colour {
     Green,
     Yellow,
     Red,
@@ -28,7 +28,7 @@ pub(crate) enum Colour {
 
 impl Style {
     /// The text in a colour, where there are colours.
-    pub(crate) fn paint(self, text: &str, colour: Colour) -> String {
+    pub fn paint(self, text: &str, colour: Colour) -> String {
         if !self.terminal {
             return text.to_owned();
         }
@@ -43,7 +43,7 @@ impl Style {
     }
 
     /// The branch to a child, and what its own children are indented with.
-    pub(crate) fn branch(self, last: bool) -> (&'static str, &'static str) {
+    pub fn branch(self, last: bool) -> (&'static str, &'static str) {
         match (self.terminal, last) {
             (true, false) => ("├─ ", "│  "),
             (true, true) => ("└─ ", "   "),
@@ -60,7 +60,7 @@ struct Branch {
 }
 
 /// The whole set.
-pub(crate) fn draw(view: &SetView, style: Style) -> String {
+pub fn draw(view: &SetView, style: Style) -> String {
     let mut text = header(view, style);
     let replicas: Vec<Branch> = view
         .replicas
@@ -254,7 +254,7 @@ fn clique_branch(clique: &CliqueView, width: usize, style: Style) -> Branch {
 }
 
 /// The first few nodes, each once, and how many more there are.
-pub(super) fn abridged(nodes: &[&str]) -> String {
+pub fn abridged(nodes: &[&str]) -> String {
     const SHOWN: usize = 3;
     let mut distinct: Vec<&str> = Vec::new();
     for node in nodes {

@@ -1,52 +1,66 @@
-//! A set as people look at it: replicas, groups, cliques and pods, with state, revision and place.
+//! Views: what people and programs are shown of a cluster, built from objects alone.
 //!
-//! Built from objects alone, so it can be tested without a cluster. It is also what `-o json` and `-o yaml` print: a
-//! schema of its own with a version, so fields are added and never change their meaning.
+//! Owns the models behind `coppice get`, `explain`, `topology`, `events` and `plan`, and behind the dashboard, so that all of
+//! them say the same: a set as replicas, groups, cliques and pods ([`build`]); a gang and what would help it ([`explain`]);
+//! nodes by topology ([`topology`]); what happened ([`events`]); what a manifest would change ([`plan`]). They are also what
+//! `-o json` and `-o yaml` print: a schema of its own with a version, so fields are added and never change their meaning.
+//! Never reads a cluster, a file or a clock.
+#![allow(
+    missing_docs,
+    reason = "fields have the names of the printed schema; what a name does not say is commented"
+)]
 
-pub(crate) mod build;
-pub(crate) mod changes;
-pub(crate) mod pod_state;
-pub(crate) mod table;
-pub(crate) mod text;
+pub mod build;
+pub mod changes;
+pub mod events;
+pub mod explain;
+pub mod plan;
+pub mod pod_state;
+pub mod table;
+pub mod text;
+pub mod topology;
+pub mod words;
 
+#[cfg(test)]
+mod golden;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
 /// The version of what is printed.
-pub(crate) const API_VERSION: &str = "view.coppice.dev/v1alpha1";
+pub const API_VERSION: &str = "view.coppice.dev/v1alpha1";
 
 /// A set with everything below it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SetView {
-    pub(crate) api_version: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) state: SetState,
+pub struct SetView {
+    pub api_version: &'static str,
+    pub kind: &'static str,
+    pub namespace: String,
+    pub name: String,
+    pub state: SetState,
     /// Why it is in this state, in the words of its conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) message: Option<String>,
+    pub message: Option<String>,
     /// The first gang that cannot be placed, and why; also of a set that serves without it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) unplaced: Option<String>,
-    pub(crate) desired_replicas: i32,
-    pub(crate) available_replicas: i32,
-    pub(crate) updated_replicas: i32,
-    pub(crate) pods: Count,
-    pub(crate) gpus: Count,
+    pub unplaced: Option<String>,
+    pub desired_replicas: i32,
+    pub available_replicas: i32,
+    pub updated_replicas: i32,
+    pub pods: Count,
+    pub gpus: Count,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) update: Option<UpdateView>,
+    pub update: Option<UpdateView>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) errors: Vec<String>,
-    pub(crate) replicas: Vec<ReplicaView>,
+    pub errors: Vec<String>,
+    pub replicas: Vec<ReplicaView>,
 }
 
 impl SetView {
     /// What is to be said beside the state, in one line.
-    pub(crate) fn remarks(&self) -> Option<String> {
+    pub fn remarks(&self) -> Option<String> {
         let remarks: Vec<&str> = [&self.message, &self.unplaced]
             .into_iter()
             .flatten()
@@ -58,7 +72,7 @@ impl SetView {
 
 /// The state of a set, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum SetState {
+pub enum SetState {
     Ready,
     Progressing,
     Updating,
@@ -68,10 +82,10 @@ pub(crate) enum SetState {
 
 /// How many are wanted, and how many of them have come how far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Count {
-    pub(crate) desired: i64,
-    pub(crate) scheduled: i64,
-    pub(crate) ready: i64,
+pub struct Count {
+    pub desired: i64,
+    pub scheduled: i64,
+    pub ready: i64,
 }
 
 impl Count {
@@ -85,94 +99,94 @@ impl Count {
 /// An update that is under way.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct UpdateView {
-    pub(crate) updated_cliques: i32,
-    pub(crate) total_cliques: i32,
-    pub(crate) updated_groups: i32,
-    pub(crate) total_groups: i32,
-    pub(crate) current_replicas: Vec<i32>,
+pub struct UpdateView {
+    pub updated_cliques: i32,
+    pub total_cliques: i32,
+    pub updated_groups: i32,
+    pub total_groups: i32,
+    pub current_replicas: Vec<i32>,
 }
 
 /// One replica of the set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ReplicaView {
-    pub(crate) index: u32,
-    pub(crate) gangs: Vec<GangView>,
-    pub(crate) cliques: Vec<CliqueView>,
-    pub(crate) groups: Vec<GroupView>,
+pub struct ReplicaView {
+    pub index: u32,
+    pub gangs: Vec<GangView>,
+    pub cliques: Vec<CliqueView>,
+    pub groups: Vec<GroupView>,
 }
 
 /// A gang: what is placed together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct GangView {
-    pub(crate) name: String,
+pub struct GangView {
+    pub name: String,
     /// What it consists of: `anchor`, or a copy of a scaling group such as `decode copy 7`.
-    pub(crate) content: String,
-    pub(crate) phase: String,
+    pub content: String,
+    pub phase: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) placement_score: Option<f64>,
+    pub placement_score: Option<f64>,
     /// The narrowest level of the topology that holds all its placed pods, such as `rack r7`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) place: Option<String>,
+    pub place: Option<String>,
     /// Why it is not scheduled or not ready.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) waiting: Option<String>,
+    pub waiting: Option<String>,
 }
 
 /// A scaling group of a replica.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct GroupView {
-    pub(crate) name: String,
-    pub(crate) object: String,
-    pub(crate) desired: i32,
-    pub(crate) available: i32,
-    pub(crate) min_available: i32,
-    pub(crate) copies: Vec<CopyView>,
+pub struct GroupView {
+    pub name: String,
+    pub object: String,
+    pub desired: i32,
+    pub available: i32,
+    pub min_available: i32,
+    pub copies: Vec<CopyView>,
 }
 
 /// One copy of a scaling group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct CopyView {
-    pub(crate) index: u32,
+pub struct CopyView {
+    pub index: u32,
     /// The gang it is placed with; none before its cliques exist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) gang: Option<String>,
-    pub(crate) cliques: Vec<CliqueView>,
+    pub gang: Option<String>,
+    pub cliques: Vec<CliqueView>,
 }
 
 /// A clique: pods of one role.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct CliqueView {
+pub struct CliqueView {
     /// Its name in the template.
-    pub(crate) name: String,
-    pub(crate) object: String,
-    pub(crate) min_available: i32,
-    pub(crate) count: Count,
+    pub name: String,
+    pub object: String,
+    pub min_available: i32,
+    pub count: Count,
     /// Pods of an earlier revision.
-    pub(crate) outdated: i64,
-    pub(crate) pods: Vec<PodView>,
+    pub outdated: i64,
+    pub pods: Vec<PodView>,
 }
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct PodView {
-    pub(crate) name: String,
+pub struct PodView {
+    pub name: String,
     /// Names come back, this does not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) uid: Option<String>,
+    pub uid: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) index: Option<u32>,
-    pub(crate) state: pod_state::PodState,
+    pub index: Option<u32>,
+    pub state: pod_state::PodState,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) node: Option<String>,
-    pub(crate) outdated: bool,
-    pub(crate) restarts: i32,
+    pub node: Option<String>,
+    pub outdated: bool,
+    pub restarts: i32,
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// The state of a pod, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum PodState {
+pub enum PodState {
     Ready,
     Starting,
     Waiting,
@@ -20,7 +20,7 @@ pub(crate) enum PodState {
 
 impl PodState {
     /// The word for people.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Ready => "ready",
             Self::Starting => "starting",
@@ -35,7 +35,7 @@ impl PodState {
 }
 
 /// The state of a pod and the reason for it.
-pub(crate) fn of(pod: &Pod) -> (PodState, Option<String>) {
+pub fn of(pod: &Pod) -> (PodState, Option<String>) {
     if pod.metadata.deletion_timestamp.is_some() {
         return (PodState::Terminating, None);
     }

@@ -10,40 +10,40 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{API_VERSION, Action, PlanView, is_on_delete};
-use crate::view::build::Objects;
+use crate::build::Objects;
 
 /// One field, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct FieldLine {
-    pub(crate) path: String,
+pub struct FieldLine {
+    pub path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) before: Option<Value>,
+    pub before: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) after: Option<Value>,
+    pub after: Option<Value>,
 }
 
 /// What happens to a clique.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct CliqueChange {
-    pub(crate) name: String,
+pub struct CliqueChange {
+    pub name: String,
     /// Its pods in all replicas and copies.
-    pub(crate) pods: i64,
+    pub pods: i64,
     /// Whether its pods are replaced.
-    pub(crate) rolls: bool,
-    pub(crate) fields: Vec<FieldLine>,
+    pub rolls: bool,
+    pub fields: Vec<FieldLine>,
 }
 
 /// The live sizes of groups and cliques, by the names of their objects; the template's where there are none.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sizes {
+pub struct Sizes {
     groups: BTreeMap<String, i32>,
     cliques: BTreeMap<String, i32>,
 }
 
 impl Sizes {
     /// The sizes of live objects.
-    pub(crate) fn of(objects: &Objects) -> Self {
+    pub fn of(objects: &Objects) -> Self {
         let groups = objects
             .groups
             .iter()
@@ -59,14 +59,14 @@ impl Sizes {
     }
 
     /// Copies of a group in a replica.
-    pub(crate) fn copies(&self, set: &str, replica: u32, group: &str, template: Option<i32>) -> u32 {
+    pub fn copies(&self, set: &str, replica: u32, group: &str, template: Option<i32>) -> u32 {
         let name = ReplicaName::new(set, replica).scaling_group(group).to_string();
         let copies = self.groups.get(&name).copied().or(template).unwrap_or(1);
         u32::try_from(copies).unwrap_or(0)
     }
 
     /// Pods of a clique in a replica, over all copies of its group.
-    pub(crate) fn pods(&self, set: &PodCliqueSet, replica: u32, clique: &PodCliqueTemplate) -> i64 {
+    pub fn pods(&self, set: &PodCliqueSet, replica: u32, clique: &PodCliqueTemplate) -> i64 {
         let name = set.name_any();
         let own = |object: String| i64::from(self.cliques.get(&object).copied().unwrap_or(clique.spec.replicas));
         let groups = &set.spec.template.pod_clique_scaling_groups;
@@ -84,7 +84,7 @@ impl Sizes {
 }
 
 /// Compares two sets that went through defaulting.
-pub(super) fn compare(current: Option<&PodCliqueSet>, wanted: &PodCliqueSet, sizes: &Sizes) -> PlanView {
+pub fn compare(current: Option<&PodCliqueSet>, wanted: &PodCliqueSet, sizes: &Sizes) -> PlanView {
     // What exists decides what is replaced; what does not exist yet is created from the template.
     let existing = current.unwrap_or(wanted);
     let replicas = u32::try_from(existing.spec.replicas).unwrap_or(0);
@@ -144,7 +144,7 @@ fn find<'a>(set: &'a PodCliqueSet, name: &str) -> Option<&'a PodCliqueTemplate> 
 }
 
 /// The template of a clique, as the identity of its pods sees it.
-pub(super) fn template_view<'a>(set: &'a PodCliqueSet, clique: &'a PodCliqueTemplate) -> TemplateView<'a> {
+pub fn template_view<'a>(set: &'a PodCliqueSet, clique: &'a PodCliqueTemplate) -> TemplateView<'a> {
     TemplateView {
         labels: &clique.labels,
         annotations: &clique.annotations,

@@ -22,18 +22,18 @@ use super::{
 
 /// What a view is built from.
 #[derive(Default)]
-pub(crate) struct Objects {
-    pub(crate) cliques: Vec<PodClique>,
-    pub(crate) groups: Vec<PodCliqueScalingGroup>,
-    pub(crate) gangs: Vec<PodGang>,
-    pub(crate) pods: Vec<Pod>,
+pub struct Objects {
+    pub cliques: Vec<PodClique>,
+    pub groups: Vec<PodCliqueScalingGroup>,
+    pub gangs: Vec<PodGang>,
+    pub pods: Vec<Pod>,
     /// Empty where nodes may not be read; places are left out then.
-    pub(crate) nodes: BTreeMap<String, Node>,
-    pub(crate) topologies: Vec<ClusterTopologyBinding>,
+    pub nodes: BTreeMap<String, Node>,
+    pub topologies: Vec<ClusterTopologyBinding>,
 }
 
 /// The view of a set.
-pub(crate) fn set_view(set: &PodCliqueSet, objects: &Objects) -> SetView {
+pub fn set_view(set: &PodCliqueSet, objects: &Objects) -> SetView {
     let name = set.name_any();
     let indices: BTreeSet<u32> = (0..u32::try_from(set.spec.replicas).unwrap_or(0))
         .chain(objects.cliques.iter().filter_map(replica_index))
@@ -76,13 +76,13 @@ pub(crate) fn set_view(set: &PodCliqueSet, objects: &Objects) -> SetView {
 }
 
 /// All cliques of a replica: its own, and those of its groups.
-pub(crate) fn cliques_of(replica: &ReplicaView) -> impl Iterator<Item = &CliqueView> {
+pub fn cliques_of(replica: &ReplicaView) -> impl Iterator<Item = &CliqueView> {
     let copies = replica.groups.iter().flat_map(|group| &group.copies);
     replica.cliques.iter().chain(copies.flat_map(|copy| &copy.cliques))
 }
 
 /// The state of a set, and why.
-pub(crate) fn set_state(set: &PodCliqueSet, status: &PodCliqueSetStatus) -> (SetState, Option<String>) {
+pub fn set_state(set: &PodCliqueSet, status: &PodCliqueSetStatus) -> (SetState, Option<String>) {
     let find = |kind: &str| status.conditions.iter().find(|condition| condition.type_ == kind);
     let message = |condition: Option<&Condition>| condition.map(|condition| condition.message.clone());
     if set.metadata.deletion_timestamp.is_some() {
@@ -302,7 +302,7 @@ fn content(set: &PodCliqueSet, replica: u32, gang: &PodGang, objects: &Objects) 
 }
 
 /// Why a gang cannot be placed, in the words of Coppice's scheduler; none when it is placed or was not tried yet.
-pub(crate) fn gang_unplaced(gang: &PodGang) -> Option<String> {
+pub fn gang_unplaced(gang: &PodGang) -> Option<String> {
     let conditions = gang.status.iter().flat_map(|status| &status.conditions);
     let mut placed = conditions.filter(|condition| condition.type_ == coppice_scheduler::PLACED);
     let condition = placed.find(|condition| condition.status == "False")?;
@@ -329,7 +329,7 @@ fn unplaced(gangs: &[PodGang]) -> Option<String> {
 const WAITING: &str = coppice_core::conditions::ConditionType::Waiting.as_str();
 
 /// Why a gang is not scheduled or not ready: what it waits for by the operator, then by its scheduler.
-pub(crate) fn gang_waiting(gang: &PodGang) -> Option<String> {
+pub fn gang_waiting(gang: &PodGang) -> Option<String> {
     let status = gang.status.as_ref();
     let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
     gang_waits(gang).or_else(|| {
@@ -343,7 +343,7 @@ pub(crate) fn gang_waiting(gang: &PodGang) -> Option<String> {
 }
 
 /// What the operator says that a gang waits for, and until when.
-pub(crate) fn gang_waits(gang: &PodGang) -> Option<String> {
+pub fn gang_waits(gang: &PodGang) -> Option<String> {
     let mut conditions = gang.status.iter().flat_map(|status| &status.conditions);
     let found = conditions.find(|condition| condition.type_ == WAITING && condition.status == "True")?;
     Some(format!("{}: {}", found.reason, found.message))
@@ -423,7 +423,7 @@ fn gpu_count(pod: &Pod) -> Count {
 }
 
 /// The GPUs that a pod asks for.
-pub(crate) fn gpus_of(pod: &Pod) -> i64 {
+pub fn gpus_of(pod: &Pod) -> i64 {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let amounts = containers
         .filter_map(|container| container.resources.as_ref())

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use super::{Entry, EventsView};
-use crate::view::table::aligned;
-use crate::view::text::{Colour, Style};
+use crate::table::aligned;
+use crate::text::{Colour, Style};
 
 /// Warnings one by one, then the rest: normal events of a reason and a kind are one line unless every object is wanted.
-pub(super) fn draw(view: &EventsView, style: Style, now: Timestamp) -> String {
+pub fn draw(view: &EventsView, style: Style, now: Timestamp) -> String {
     let place = match &view.set {
         Some(set) => format!("PodCliqueSet {}/{set}", view.namespace),
         None => format!("namespace {}", view.namespace),
@@ -38,7 +38,7 @@ pub(super) fn draw(view: &EventsView, style: Style, now: Timestamp) -> String {
 }
 
 /// One event as it happens.
-pub(super) fn line(entry: &Entry) -> String {
+pub fn line(entry: &Entry) -> String {
     let time = entry
         .last
         .map_or_else(|| "-".to_owned(), |time| time.strftime("%H:%M:%S").to_string());

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, bail};
 use coppice_api::names::labels;
 use coppice_runtime::cache::ObjectKey;
 use coppice_scheduler::model::{GangId, Model};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::objects::Snapshot;
+use super::{Result, Snapshot};
 
 /// What kind of object was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum Kind {
+pub enum Kind {
     PodGang,
     PodCliqueSet,
     Pod,
@@ -31,28 +30,28 @@ impl Kind {
 
 /// What was asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub struct Target {
     kind: Option<Kind>,
     key: ObjectKey,
 }
 
 impl Target {
     /// Reads `kind/name`, `kind name` or `name`.
-    pub(super) fn parse(words: &[String], namespace: &str) -> Result<Self> {
+    pub fn parse(words: &[String], namespace: &str) -> Result<Self> {
         let (kind, name) = match words {
             [one] => match one.split_once('/') {
                 Some((kind, name)) => (Some(kind), name),
                 None => (None, one.as_str()),
             },
             [kind, name] => (Some(kind.as_str()), name.as_str()),
-            _ => bail!("name one thing to explain"),
+            _ => refuse!("name one thing to explain"),
         };
         let kind = match kind.map(str::to_lowercase).as_deref() {
             None => None,
             Some("podgang" | "podgangs" | "pg") => Some(Kind::PodGang),
             Some("podcliqueset" | "podcliquesets" | "pcs") => Some(Kind::PodCliqueSet),
             Some("pod" | "pods" | "po") => Some(Kind::Pod),
-            Some(other) => bail!("cannot explain a {other:?}: name a podgang, a pcs or a pod"),
+            Some(other) => refuse!("cannot explain a {other:?}: name a podgang, a pcs or a pod"),
         };
         Ok(Self {
             kind,
@@ -61,7 +60,7 @@ impl Target {
     }
 
     /// The kind and the gangs that are meant, in order.
-    pub(super) fn find(&self, snapshot: &Snapshot, model: &Model) -> Result<(Kind, ObjectKey, Vec<GangId>)> {
+    pub fn find(&self, snapshot: &Snapshot, model: &Model) -> Result<(Kind, ObjectKey, Vec<GangId>)> {
         let kinds = match &self.kind {
             Some(kind) => vec![*kind],
             None => vec![Kind::PodGang, Kind::PodCliqueSet, Kind::Pod],
@@ -84,7 +83,7 @@ impl Target {
             [] => message.push_str(": give its namespace with -n"),
             similar => message.push_str(&format!("; similar: {}", similar.join(", "))),
         }
-        bail!(message)
+        refuse!("{message}")
     }
 
     fn gangs(&self, kind: Kind, snapshot: &Snapshot, model: &Model) -> Vec<GangId> {

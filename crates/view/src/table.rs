@@ -7,15 +7,15 @@ use super::{API_VERSION, SetView};
 /// Several sets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SetList {
-    pub(crate) api_version: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) items: Vec<SetView>,
+pub struct SetList {
+    pub api_version: &'static str,
+    pub kind: &'static str,
+    pub items: Vec<SetView>,
 }
 
 impl SetList {
     /// The list of these views.
-    pub(crate) fn new(items: Vec<SetView>) -> Self {
+    pub fn new(items: Vec<SetView>) -> Self {
         Self {
             api_version: API_VERSION,
             kind: "SetViewList",
@@ -25,7 +25,7 @@ impl SetList {
 }
 
 /// The table.
-pub(crate) fn draw(list: &SetList) -> String {
+pub fn draw(list: &SetList) -> String {
     if list.items.is_empty() {
         return String::new();
     }
@@ -45,7 +45,7 @@ pub(crate) fn draw(list: &SetList) -> String {
 }
 
 /// Columns two spaces apart, without spaces at the ends of lines.
-pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
     let mut text = String::new();

@@ -6,12 +6,12 @@ use std::fmt::Write;
 use coppice_placement::explain::{Change, Part};
 
 use super::report::{GangReport, PlacedPod, Report, State};
-use crate::output::count;
+use crate::words::count;
 
 /// Pods listed one by one; more are counted.
 const SHOWN: usize = 10;
 
-pub(super) fn render(report: &Report) -> String {
+pub fn render(report: &Report) -> String {
     let mut text = String::new();
     for note in &report.notes {
         line(&mut text, note);

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{Amounts, Domain, Host, TopologyView, Tree};
-use crate::screen::columns_of;
-use crate::view::text::{Colour, Style};
+use crate::text::{Colour, Style};
+use crate::words::columns_of;
 
 /// One line: the branches before it, what it is, and its columns.
 struct Row {
@@ -17,7 +17,7 @@ struct Row {
 }
 
 /// All topologies, one after another.
-pub(super) fn draw(view: &TopologyView, style: Style) -> String {
+pub fn draw(view: &TopologyView, style: Style) -> String {
     let drawn = view.topologies.iter().map(|tree| one(tree, style));
     drawn.collect::<Vec<_>>().join("\n")
 }

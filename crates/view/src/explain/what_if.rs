@@ -1,11 +1,12 @@
 //! Changes that a person assumes, from words to the engine's changes.
 
-use anyhow::{Context, Result, bail};
 use coppice_placement::Gang;
 use coppice_placement::explain::{Change, Part};
 use coppice_placement::predicates::Effect;
 use coppice_placement::preempt::Running;
 use coppice_placement::state::ClusterState;
+
+use super::{Result, question};
 
 /// Reads one change; it must name things that exist.
 pub(super) fn parse(text: &str, state: &ClusterState, gang: &Gang, running: &[Running]) -> Result<Vec<Change>> {
@@ -25,7 +26,7 @@ pub(super) fn parse(text: &str, state: &ClusterState, gang: &Gang, running: &[Ru
         "prefer" => return prefer(gang, value),
         "evict" => evict(running, value)?,
         "add-nodes" => add_nodes(state, value)?,
-        _ => bail!(
+        _ => refuse!(
             "cannot assume {text:?}: use tolerate=KEY[=VALUE]:EFFECT, uncordon=NODE, ready=NODE, drop-selector=KEY, \
              drop-affinity, drop-ports, drop-anti-affinity, prefer=KEY, evict=GANG or add-nodes=COUNT:LIKE"
         ),
@@ -36,13 +37,13 @@ pub(super) fn parse(text: &str, state: &ClusterState, gang: &Gang, running: &[Ru
 fn tolerate(text: &str) -> Result<Change> {
     let (taint, effect) = text
         .rsplit_once(':')
-        .with_context(|| format!("the taint {text:?} has no effect: write KEY=VALUE:NoSchedule"))?;
+        .ok_or_else(|| question(format!("the taint {text:?} has no effect: write KEY=VALUE:NoSchedule")))?;
     let (key, value) = taint.split_once('=').unwrap_or((taint, ""));
     let effect = match effect {
         "NoSchedule" => Effect::NoSchedule,
         "NoExecute" => Effect::NoExecute,
         "PreferNoSchedule" => Effect::PreferNoSchedule,
-        other => bail!("a taint has no effect {other:?}: write NoSchedule, NoExecute or PreferNoSchedule"),
+        other => refuse!("a taint has no effect {other:?}: write NoSchedule, NoExecute or PreferNoSchedule"),
     };
     Ok(Change::Tolerate {
         key: key.to_owned(),
@@ -62,7 +63,7 @@ fn nodes(state: &ClusterState, text: &str) -> Result<Vec<String>> {
 fn known(state: &ClusterState, name: &str) -> Result<()> {
     match state.node_id(name) {
         Some(_) => Ok(()),
-        None => bail!("no node {name:?}: kubectl get nodes lists them"),
+        None => refuse!("no node {name:?}: kubectl get nodes lists them"),
     }
 }
 
@@ -82,7 +83,7 @@ fn prefer(gang: &Gang, key: &str) -> Result<Vec<Change>> {
     let groups = gang.groups.iter().filter(|group| requires(&group.pack));
     parts.extend(groups.map(|group| Part::Group(group.name.clone())));
     if parts.is_empty() {
-        bail!("no part of {} requires one {key:?}", gang.name);
+        refuse!("no part of {} requires one {key:?}", gang.name);
     }
     let change = |part| Change::PreferPacking {
         part,
@@ -93,7 +94,7 @@ fn prefer(gang: &Gang, key: &str) -> Result<Vec<Change>> {
 
 fn evict(running: &[Running], name: &str) -> Result<Change> {
     let gang = running.iter().find(|gang| gang.name == name);
-    let gang = gang.with_context(|| format!("no running gang {name:?}: name it as NAMESPACE/NAME"))?;
+    let gang = gang.ok_or_else(|| question(format!("no running gang {name:?}: name it as NAMESPACE/NAME")))?;
     let pods = gang.groups.iter().flat_map(|group| &group.pods);
     Ok(Change::Evict {
         gangs: vec![gang.name.clone()],
@@ -106,7 +107,7 @@ fn add_nodes(state: &ClusterState, text: &str) -> Result<Change> {
         let (count, like) = text.split_once(':')?;
         Some((count.parse().ok().filter(|count| (1..=10_000).contains(count))?, like))
     };
-    let (count, like) = read().with_context(|| format!("{text:?} is not COUNT:NODE"))?;
+    let (count, like) = read().ok_or_else(|| question(format!("{text:?} is not COUNT:NODE")))?;
     known(state, like)?;
     Ok(Change::AddNodes {
         count,

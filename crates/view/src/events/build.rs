@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 
 use super::{Entry, EventsView};
-use crate::view::API_VERSION;
+use crate::API_VERSION;
 
 impl Entry {
     /// What makes two events the same.
-    pub(super) fn key(&self) -> [String; 5] {
+    pub fn key(&self) -> [String; 5] {
         let parts = [
             &self.severity,
             &self.reason,
@@ -22,13 +22,13 @@ impl Entry {
         parts.map(Clone::clone)
     }
 
-    pub(super) fn is_warning(&self) -> bool {
+    pub fn is_warning(&self) -> bool {
         self.severity != "Normal"
     }
 }
 
 /// The events about these objects, or about all; the newest first.
-pub(super) fn entries(events: &[Event], owned: Option<&BTreeSet<String>>) -> Vec<Entry> {
+pub fn entries(events: &[Event], owned: Option<&BTreeSet<String>>) -> Vec<Entry> {
     let mut merged: BTreeMap<[String; 5], Entry> = BTreeMap::new();
     let ours = |event: &&Event| match owned {
         Some(owned) => event
@@ -80,7 +80,7 @@ fn entry(event: &Event) -> Entry {
 }
 
 /// Warnings and the rest.
-pub(super) fn view(namespace: &str, set: Option<&str>, entries: Vec<Entry>) -> EventsView {
+pub fn view(namespace: &str, set: Option<&str>, entries: Vec<Entry>) -> EventsView {
     let (warnings, normal) = entries.into_iter().partition(Entry::is_warning);
     EventsView {
         api_version: API_VERSION,
