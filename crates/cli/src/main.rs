@@ -7,6 +7,7 @@ mod client;
 mod compute_domain_controller;
 mod compute_domain_daemon;
 mod crds;
+mod dashboard;
 mod demo;
 mod doctor;
 mod embedded;
@@ -85,6 +86,7 @@ enum Command {
     Explain(explain::Explain),
     Events(events::Events),
     Topology(topology::Topology),
+    Dashboard(dashboard::Dashboard),
     Doctor(doctor::Doctor),
     Lint(lint::Lint),
     Plan(plan::Plan),
@@ -182,6 +184,7 @@ async fn main() -> ExitCode {
         Command::Status(status) => status.run().await,
         Command::Plan(plan) => plan.run().await,
         Command::Topology(topology) => topology.run().await,
+        Command::Dashboard(dashboard) => dashboard.run().await,
         Command::Events(events) => events.run().await,
         Command::Doctor(doctor) => doctor.run().await,
         Command::Crds(crds) => crds.run().await,

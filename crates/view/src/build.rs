@@ -269,24 +269,28 @@ fn gangs_of(set: &PodCliqueSet, replica: u32, objects: &Objects) -> Vec<GangView
         None => names.contains(gang.name_any().as_str()),
     });
     let mut views: Vec<GangView> = gangs
-        .map(|gang| gang_view(gang, content(set, replica, gang, objects), objects))
+        .map(|gang| gang_view(gang, gang_content(set, replica, gang, &objects.cliques), objects))
         .collect();
     views.sort_by(|one, other| one.name.cmp(&other.name));
     views
 }
 
 /// What a gang consists of: one copy of a scaling group, or else the anchor of the replica.
-fn content(set: &PodCliqueSet, replica: u32, gang: &PodGang, objects: &Objects) -> String {
+pub fn gang_content<'a>(
+    set: &PodCliqueSet,
+    replica: u32,
+    gang: &PodGang,
+    cliques: impl IntoIterator<Item = &'a PodClique>,
+) -> String {
     let (set_name, gang_name) = (set.name_any(), gang.name_any());
-    let members = || {
-        let cliques = objects.cliques.iter();
-        cliques.filter(|clique| clique.labels().get(labels::POD_GANG) == Some(&gang_name))
-    };
     let anchor = match gang.labels().get(labels::POD_GANG_ROLE) {
         Some(role) => role == "Anchor",
         None => gang_name == ReplicaName::new(&set_name, replica).to_string(),
     };
-    let of_copy = members().find_map(|clique| {
+    let mut members = cliques
+        .into_iter()
+        .filter(|clique| clique.labels().get(labels::POD_GANG) == Some(&gang_name));
+    let of_copy = members.find_map(|clique| {
         let group = clique.labels().get(labels::SCALING_GROUP)?;
         let mut configs = set.spec.template.pod_clique_scaling_groups.iter();
         let config = configs.find(|config| {
@@ -435,7 +439,8 @@ pub fn gpus_of(pod: &Pod) -> i64 {
     amounts.filter_map(|(_, amount)| amount.0.parse::<i64>().ok()).sum()
 }
 
-fn replica_index(object: &impl Resource) -> Option<u32> {
+/// The replica of the set that an object belongs to.
+pub fn replica_index(object: &impl Resource) -> Option<u32> {
     object
         .labels()
         .get(labels::SET_REPLICA_INDEX)

@@ -25,8 +25,8 @@ use crate::client::Cluster;
 use crate::output::{self, Format};
 use crate::status::duration;
 use crate::view::API_VERSION;
-use crate::view::words;
 use crate::view::text::{Colour, Style};
+use crate::view::words;
 use facts::Facts;
 
 /// Check an installation, and say what to do about what is wrong with it

@@ -17,8 +17,8 @@ use clap::Args;
 use coppice_api::admission::{Context, Schedulers};
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
 use coppice_runtime::layers;
-use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt as _};
 
 use crate::client::Cluster;
 use crate::gather;
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
         long,
         value_delimiter = ',',
         value_name = "NAMES",
-        default_value = "default-scheduler,coppice,kai-scheduler,volcano"
+        default_value = SCHEDULERS
     )]
     schedulers: Vec<String>,
     /// Leave out the rehearsal: no steps and no floor
@@ -59,6 +59,33 @@ pub(crate) struct Plan {
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
+
+/// Plans of the sets in a text, compared with what the cluster has.
+pub(crate) async fn of_text(
+    client: &Client,
+    own_namespace: &str,
+    text: &str,
+    namespace: Option<String>,
+    rehearse: bool,
+) -> Result<Vec<PlanView>> {
+    let documents = manifests::parse("the manifest", text)?;
+    if sets_of(&documents)?.is_empty() {
+        bail!(manifests::nothing_of("PodCliqueSet", &documents));
+    }
+    let plan = Plan {
+        files: Vec::new(),
+        against: None,
+        cluster: Cluster::default(),
+        namespace,
+        schedulers: SCHEDULERS.split(',').map(str::to_owned).collect(),
+        no_rehearsal: !rehearse,
+        output: Format::default(),
+    };
+    plan.against_cluster(client, own_namespace, &documents).await
+}
+
+/// The schedulers that manifests may name unless it is said otherwise.
+const SCHEDULERS: &str = "default-scheduler,coppice,kai-scheduler,volcano";
 
 impl Plan {
     pub(crate) async fn run(self) -> Result<ExitCode> {
@@ -82,18 +109,7 @@ impl Plan {
             }
             None => {
                 let (client, own) = self.cluster.client_and_namespace(&layers::Options::default()).await?;
-                let mut bindings = bindings_of(&documents)?;
-                bindings.extend(gather::list(Api::all(client.clone()), &ListParams::default()).await?);
-                let context = self.context(bindings);
-                for mut set in wanted {
-                    let default = self.namespace.clone().unwrap_or_else(|| own.clone());
-                    let namespace = set.namespace().unwrap_or(default);
-                    set.metadata.namespace = Some(namespace.clone());
-                    let sets: Api<PodCliqueSet> = Api::namespaced(client.clone(), &namespace);
-                    let current = gather::get(&sets, &set.name_any()).await?;
-                    let objects = gather::objects(&client, &namespace, &set.name_any()).await?;
-                    items.push(self.plan(current, set, Some(Sizes::of(&objects)), &context).await?);
-                }
+                items = self.against_cluster(&client, &own, &documents).await?;
             }
         }
         let refused = items.iter().any(|item| item.action == Action::Refused);
@@ -104,6 +120,29 @@ impl Plan {
         };
         self.output.print(&list, |list| text::draw(&list.items))?;
         Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// Plans of the sets among the documents, compared with what the cluster has.
+    async fn against_cluster(
+        &self,
+        client: &Client,
+        own_namespace: &str,
+        documents: &[manifests::Document],
+    ) -> Result<Vec<PlanView>> {
+        let mut bindings = bindings_of(documents)?;
+        bindings.extend(gather::list(Api::all(client.clone()), &ListParams::default()).await?);
+        let context = self.context(bindings);
+        let mut items = Vec::new();
+        for mut set in sets_of(documents)? {
+            let default = self.namespace.as_deref().unwrap_or(own_namespace);
+            let namespace = set.namespace().unwrap_or_else(|| default.to_owned());
+            set.metadata.namespace = Some(namespace.clone());
+            let sets: Api<PodCliqueSet> = Api::namespaced(client.clone(), &namespace);
+            let current = gather::get(&sets, &set.name_any()).await?;
+            let objects = gather::objects(client, &namespace, &set.name_any()).await?;
+            items.push(self.plan(current, set, Some(Sizes::of(&objects)), &context).await?);
+        }
+        Ok(items)
     }
 
     fn context(&self, bindings: Vec<ClusterTopologyBinding>) -> Context {

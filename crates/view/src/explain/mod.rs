@@ -15,7 +15,7 @@ mod what_if;
 use coppice_scheduler::model::{ObjectError, Objects};
 use serde_json::Value;
 
-pub use report::{GangReport, HeldPod, PlacedPod, Report, State, explain};
+pub use report::{GangReport, HeldPod, PlacedPod, Report, State, explain, explain_assuming};
 pub use target::{Kind, Target};
 
 /// The objects that an explanation is made from.

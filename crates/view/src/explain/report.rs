@@ -84,6 +84,23 @@ pub struct HeldPod {
 
 /// Explains whatever was named.
 pub fn explain(snapshot: &Snapshot, target: &Target, changes: &[String]) -> Result<Report> {
+    answer(snapshot, target, &Assumptions::Words(changes))
+}
+
+/// The same with changes as the engine proposes them.
+pub fn explain_assuming(snapshot: &Snapshot, target: &Target, changes: &[Change]) -> Result<Report> {
+    answer(snapshot, target, &Assumptions::Changes(changes))
+}
+
+/// What is assumed.
+enum Assumptions<'a> {
+    /// In the words of the command line.
+    Words(&'a [String]),
+    /// As data.
+    Changes(&'a [Change]),
+}
+
+fn answer(snapshot: &Snapshot, target: &Target, changes: &Assumptions<'_>) -> Result<Report> {
     let schedulers = schedulers(snapshot);
     let mut model = Model::from_objects(schedulers, &snapshot.objects).map_err(|error| ExplainError::Objects {
         place: snapshot.source.clone(),
@@ -125,7 +142,7 @@ fn schedulers(snapshot: &Snapshot) -> BTreeSet<String> {
         .collect()
 }
 
-fn gang(snapshot: &Snapshot, model: &mut Model, id: &GangId, changes: &[String]) -> Result<GangReport> {
+fn gang(snapshot: &Snapshot, model: &mut Model, id: &GangId, changes: &Assumptions<'_>) -> Result<GangReport> {
     let members: Vec<_> = model.pods().filter(|pod| belongs(pod, id)).cloned().collect();
     let levels = levels(snapshot, id);
     let mut report = GangReport {
@@ -187,7 +204,7 @@ fn gang(snapshot: &Snapshot, model: &mut Model, id: &GangId, changes: &[String])
 fn ask_engine(
     model: &mut Model,
     id: &GangId,
-    changes: &[String],
+    changes: &Assumptions<'_>,
     levels: &[String],
     report: &mut GangReport,
 ) -> Result<()> {
@@ -207,10 +224,22 @@ fn ask_engine(
     };
     let running = model.running();
     let mut state = model.state().clone();
-    for text in changes {
-        for change in what_if::parse(text, &state, &gang, &running)? {
-            change.apply(&mut state, &mut gang, &mut options);
-            report.assumed.push(change);
+    let mut apply = |change: Change, state: &mut _, gang: &mut _| {
+        change.apply(state, gang, &mut options);
+        report.assumed.push(change);
+    };
+    match changes {
+        Assumptions::Words(words) => {
+            for text in *words {
+                for change in what_if::parse(text, &state, &gang, &running)? {
+                    apply(change, &mut state, &mut gang);
+                }
+            }
+        }
+        Assumptions::Changes(changes) => {
+            for change in *changes {
+                apply(change.clone(), &mut state, &mut gang);
+            }
         }
     }
     let explanation = ask(&state, &gang, &running, &options);

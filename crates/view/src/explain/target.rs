@@ -36,6 +36,15 @@ pub struct Target {
 }
 
 impl Target {
+    /// An object of a kind.
+    #[must_use]
+    pub fn named(kind: Kind, namespace: &str, name: &str) -> Self {
+        Self {
+            kind: Some(kind),
+            key: ObjectKey::new(namespace, name),
+        }
+    }
+
     /// Reads `kind/name`, `kind name` or `name`.
     pub fn parse(words: &[String], namespace: &str) -> Result<Self> {
         let (kind, name) = match words {

@@ -24,21 +24,25 @@ const WELL_KNOWN: [(&str, &str); 5] = [
 ];
 
 /// What is known of a node.
-struct Facts<'a> {
-    node: &'a Node,
-    gpus: i64,
-    free: i64,
-    usable: bool,
-    problems: Vec<String>,
-    pods: Vec<&'a Pod>,
+pub struct Facts<'a> {
+    pub node: &'a Node,
+    pub gpus: i64,
+    /// GPUs that no pod asked for; none where no pod may go.
+    pub free: i64,
+    /// Ready and not cordoned.
+    pub usable: bool,
+    /// Why it takes no pods, or not those of every workload.
+    pub problems: Vec<String>,
+    /// Its pods that have not ended.
+    pub pods: Vec<&'a Pod>,
 }
 
 /// The topologies of the bindings; with none, one of the labels that the nodes have.
 pub fn view(bindings: &[ClusterTopologyBinding], nodes: &[Node], pods: &[Pod]) -> TopologyView {
-    let facts = facts(nodes, pods);
+    let facts = facts(nodes.iter(), pods.iter());
     let all: Vec<&Facts<'_>> = facts.iter().collect();
     let tree = |name: Option<String>, levels: Vec<Level>| {
-        let above: Vec<&Level> = levels.iter().take_while(|level| level.key != HOST_KEY).collect();
+        let above: Vec<&Level> = levels.iter().take_while(|level| !is_host(level)).collect();
         Tree {
             name,
             domains: domains(&all, &above),
@@ -57,15 +61,7 @@ pub fn view(bindings: &[ClusterTopologyBinding], nodes: &[Node], pods: &[Pod]) -
         })
         .collect();
     if topologies.is_empty() {
-        let known = |key: &str| nodes.iter().any(|node| node.labels().contains_key(key));
-        let levels = WELL_KNOWN
-            .iter()
-            .filter(|(_, key)| known(key))
-            .map(|(domain, key)| Level {
-                domain: (*domain).to_owned(),
-                key: (*key).to_owned(),
-            });
-        topologies.push(tree(None, levels.collect()));
+        topologies.push(tree(None, guessed_levels(nodes)));
     }
     TopologyView {
         api_version: API_VERSION,
@@ -74,14 +70,15 @@ pub fn view(bindings: &[ClusterTopologyBinding], nodes: &[Node], pods: &[Pod]) -
     }
 }
 
-fn facts<'a>(nodes: &'a [Node], pods: &'a [Pod]) -> Vec<Facts<'a>> {
+/// What is known of each node, by name.
+pub fn facts<'a>(nodes: impl IntoIterator<Item = &'a Node>, pods: impl IntoIterator<Item = &'a Pod>) -> Vec<Facts<'a>> {
     let mut by_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| !has_ended(pod)) {
+    for pod in pods.into_iter().filter(|pod| !has_ended(pod)) {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         by_node.entry(node.unwrap_or_default()).or_default().push(pod);
     }
     let mut facts: Vec<Facts<'_>> = nodes
-        .iter()
+        .into_iter()
         .map(|node| {
             let pods = by_node.remove(node.name_any().as_str()).unwrap_or_default();
             let problems = problems(node);
@@ -102,6 +99,22 @@ fn facts<'a>(nodes: &'a [Node], pods: &'a [Pod]) -> Vec<Facts<'a>> {
         .collect();
     facts.sort_by_key(|facts| facts.node.name_any());
     facts
+}
+
+/// Levels by well-known labels, where no binding says what they are.
+pub fn guessed_levels<'a>(nodes: impl IntoIterator<Item = &'a Node> + Clone) -> Vec<Level> {
+    let known = |key: &str| nodes.clone().into_iter().any(|node| node.labels().contains_key(key));
+    let levels = WELL_KNOWN.iter().filter(|(_, key)| known(key));
+    let level = |(domain, key): &(&str, &str)| Level {
+        domain: (*domain).to_owned(),
+        key: (*key).to_owned(),
+    };
+    levels.map(level).collect()
+}
+
+/// Whether a level is single hosts, which are no domains of their own here.
+pub fn is_host(level: &Level) -> bool {
+    level.key == HOST_KEY
 }
 
 const NOT_READY: &str = "not ready";
