@@ -16,6 +16,8 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use base64::Engine as _;
+use coppice_api::names::labels;
+use coppice_api::types::{PodCliqueSet, PodGang};
 use coppice_runtime::clock::{SharedClock, SystemClock};
 use coppice_runtime::metrics::Metrics;
 use coppice_runtime::serving::{Limits, Options as ServingOptions, serve};
@@ -226,6 +228,10 @@ fn router(state: Arc<State>, guard: Guard, stop: CancellationToken) -> Router {
             get(|| asset("text/javascript; charset=utf-8", include_str!("../assets/script.js"))),
         )
         .route(
+            "/favicon.ico",
+            get(|| asset("image/svg+xml", include_str!("../assets/icon.svg"))),
+        )
+        .route(
             "/assets/icon.svg",
             get(|| asset("image/svg+xml", include_str!("../assets/icon.svg"))),
         )
@@ -403,7 +409,15 @@ impl State {
                     colour: *colour,
                 };
                 let topologies = picture.topologies.iter().map(|topology| &**topology);
-                page::map(&model::map::map(&question, topologies, nodes(), pods()), page)
+                let map = model::map::map(&question, topologies, nodes(), pods());
+                let named = |gang: &&PodGang| {
+                    let mut owners = map.legend.iter();
+                    owners.any(|owner| {
+                        gang.name_any() == owner.name && gang.namespace().as_ref() == Some(&owner.namespace)
+                    })
+                };
+                let contents = contents(picture, picture.gangs.iter().map(|gang| &**gang).filter(named));
+                page::map(&map, &contents, page)
             }
             Page::Node(name) => match model::node::node(name, nodes(), pods()) {
                 Some(view) => page::node(&view),
@@ -444,9 +458,7 @@ impl State {
     }
 
     fn gang(&self, picture: &Picture, namespace: &str, name: &str, assume: Option<&str>) -> (StatusCode, Markup) {
-        let here = |gang: &&Arc<coppice_api::types::PodGang>| {
-            gang.name_any() == name && gang.namespace().as_deref() == Some(namespace)
-        };
+        let here = |gang: &&Arc<PodGang>| gang.name_any() == name && gang.namespace().as_deref() == Some(namespace);
         let Some(gang) = picture.gangs.iter().find(here) else {
             let title = format!("Gang {name}");
             return (
@@ -454,9 +466,15 @@ impl State {
                 page::nothing(&title, "It is not in the cluster, or not any more."),
             );
         };
-        let set = gang.labels().get(coppice_api::names::labels::PART_OF).cloned();
+        let set = gang.labels().get(labels::PART_OF).cloned();
         match model::gang::gang(&snapshot(picture), namespace, name, assume) {
-            Ok(view) => (StatusCode::OK, page::gang(&view, namespace, name, set.as_deref())),
+            Ok(view) => {
+                let content = contents(picture, [&**gang]).into_values().next();
+                (
+                    StatusCode::OK,
+                    page::gang(&view, namespace, name, set.as_deref(), content.as_deref()),
+                )
+            }
             Err(error) => (StatusCode::OK, page::gang_failed(name, &causes(&error))),
         }
     }
@@ -471,6 +489,12 @@ fn causes(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// What gangs are.
+fn contents<'a>(picture: &'a Picture, gangs: impl IntoIterator<Item = &'a PodGang>) -> model::gang::Contents {
+    let sets = picture.sets.iter().map(|set| &**set);
+    model::gang::contents(gangs, sets, picture.cliques.iter().map(|clique| &**clique))
 }
 
 /// What `coppice explain` reads from a cluster.
@@ -512,17 +536,11 @@ fn set(picture: &Picture, namespace: &str, name: &str, replica: Option<u32>) -> 
     fn part<K: kube::Resource + Clone>(objects: &[Arc<K>], namespace: &str, set: &str) -> Vec<K> {
         let ours = |object: &&Arc<K>| {
             object.namespace().as_deref() == Some(namespace)
-                && object
-                    .labels()
-                    .get(coppice_api::names::labels::PART_OF)
-                    .map(String::as_str)
-                    == Some(set)
+                && object.labels().get(labels::PART_OF).map(String::as_str) == Some(set)
         };
         objects.iter().filter(ours).map(|object| K::clone(object)).collect()
     }
-    let here = |set: &&Arc<coppice_api::types::PodCliqueSet>| {
-        set.name_any() == name && set.namespace().as_deref() == Some(namespace)
-    };
+    let here = |set: &&Arc<PodCliqueSet>| set.name_any() == name && set.namespace().as_deref() == Some(namespace);
     let found = picture.sets.iter().find(here)?;
     let pods: Vec<Pod> = part(&picture.pods, namespace, name);
     let used: std::collections::BTreeSet<&str> = pods

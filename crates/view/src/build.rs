@@ -32,15 +32,77 @@ pub struct Objects {
     pub topologies: Vec<ClusterTopologyBinding>,
 }
 
+/// Objects by what they are looked up by, so that a set with many replicas costs what its objects are, and not their square.
+struct Indexed<'a> {
+    objects: &'a Objects,
+    cliques: BTreeMap<&'a str, &'a PodClique>,
+    groups: BTreeMap<&'a str, &'a PodCliqueScalingGroup>,
+    /// Cliques by the object of their scaling group.
+    of_group: BTreeMap<&'a str, Vec<&'a PodClique>>,
+    of_replica: BTreeMap<u32, Vec<&'a PodClique>>,
+    /// Cliques by their gang.
+    of_gang: BTreeMap<&'a str, Vec<&'a PodClique>>,
+    /// Pods by the object of their clique.
+    pods: BTreeMap<&'a str, Vec<&'a Pod>>,
+    pods_of_gang: BTreeMap<&'a str, Vec<&'a Pod>>,
+    gangs: BTreeMap<&'a str, &'a PodGang>,
+    gangs_of_replica: BTreeMap<u32, Vec<&'a PodGang>>,
+}
+
+fn by_label<'a, K: Resource>(objects: &'a [K], label: &str) -> BTreeMap<&'a str, Vec<&'a K>> {
+    let mut found: BTreeMap<&str, Vec<&K>> = BTreeMap::new();
+    for object in objects {
+        if let Some(value) = object.labels().get(label) {
+            found.entry(value).or_default().push(object);
+        }
+    }
+    found
+}
+
+fn by_replica<K: Resource>(objects: &[K]) -> BTreeMap<u32, Vec<&K>> {
+    let mut found: BTreeMap<u32, Vec<&K>> = BTreeMap::new();
+    for object in objects {
+        if let Some(index) = replica_index(object) {
+            found.entry(index).or_default().push(object);
+        }
+    }
+    found
+}
+
+fn by_name<K: Resource>(objects: &[K]) -> BTreeMap<&str, &K> {
+    let named = objects
+        .iter()
+        .filter_map(|object| Some((object.meta().name.as_deref()?, object)));
+    named.collect()
+}
+
+impl<'a> Indexed<'a> {
+    fn new(objects: &'a Objects) -> Self {
+        Self {
+            cliques: by_name(&objects.cliques),
+            groups: by_name(&objects.groups),
+            of_group: by_label(&objects.cliques, labels::SCALING_GROUP),
+            of_replica: by_replica(&objects.cliques),
+            of_gang: by_label(&objects.cliques, labels::POD_GANG),
+            pods: by_label(&objects.pods, labels::POD_CLIQUE),
+            pods_of_gang: by_label(&objects.pods, labels::POD_GANG),
+            gangs: by_name(&objects.gangs),
+            gangs_of_replica: by_replica(&objects.gangs),
+            objects,
+        }
+    }
+}
+
 /// The view of a set.
 pub fn set_view(set: &PodCliqueSet, objects: &Objects) -> SetView {
     let name = set.name_any();
+    let indexed = Indexed::new(objects);
     let indices: BTreeSet<u32> = (0..u32::try_from(set.spec.replicas).unwrap_or(0))
         .chain(objects.cliques.iter().filter_map(replica_index))
         .collect();
     let replicas: Vec<ReplicaView> = indices
         .into_iter()
-        .map(|index| replica_view(set, index, objects))
+        .map(|index| replica_view(set, index, &indexed))
         .collect();
     let (mut pods, mut gpus) = (Count::default(), Count::default());
     for clique in replicas.iter().flat_map(cliques_of) {
@@ -116,7 +178,7 @@ fn update_view(status: &PodCliqueSetStatus) -> Option<UpdateView> {
     })
 }
 
-fn replica_view(set: &PodCliqueSet, index: u32, objects: &Objects) -> ReplicaView {
+fn replica_view(set: &PodCliqueSet, index: u32, objects: &Indexed<'_>) -> ReplicaView {
     let name = set.name_any();
     let template = &set.spec.template;
     let in_groups: BTreeSet<&str> = template
@@ -152,30 +214,27 @@ fn group_view(
     set: &PodCliqueSet,
     replica: u32,
     config: &coppice_api::types::PodCliqueScalingGroupConfig,
-    objects: &Objects,
+    objects: &Indexed<'_>,
 ) -> GroupView {
     let name = set.name_any();
     let group = ReplicaName::new(&name, replica).scaling_group(&config.name);
     let object = group.to_string();
-    let live = objects.groups.iter().find(|group| group.name_any() == object);
+    let live = objects.groups.get(object.as_str());
     let desired = live.map_or_else(|| config.replicas.unwrap_or(1), |group| group.spec.replicas);
     let status = live.and_then(|group| group.status.as_ref());
-    let members: Vec<&PodClique> = objects
-        .cliques
-        .iter()
-        .filter(|clique| clique.labels().get(labels::SCALING_GROUP) == Some(&object))
-        .collect();
+    let members: &[&PodClique] = objects.of_group.get(object.as_str()).map_or(&[], Vec::as_slice);
+    let mut of_copy: BTreeMap<u32, Vec<&PodClique>> = BTreeMap::new();
+    for clique in members {
+        if let Some(copy) = copy_index(*clique) {
+            of_copy.entry(copy).or_default().push(clique);
+        }
+    }
     let indices: BTreeSet<u32> = (0..u32::try_from(desired).unwrap_or(0))
-        .chain(members.iter().filter_map(|clique| copy_index(*clique)))
+        .chain(of_copy.keys().copied())
         .collect();
     let copies = indices.into_iter().map(|index| {
-        let of_copy: Vec<&&PodClique> = members
-            .iter()
-            .filter(|clique| copy_index(**clique) == Some(index))
-            .collect();
-        let gang = of_copy
-            .iter()
-            .find_map(|clique| clique.labels().get(labels::POD_GANG).cloned());
+        let mut own = of_copy.get(&index).into_iter().flatten();
+        let gang = own.find_map(|clique| clique.labels().get(labels::POD_GANG).cloned());
         let cliques = config.clique_names.iter().map(|clique| {
             let object = group.clique_name(index, clique);
             let template = set
@@ -209,13 +268,20 @@ fn group_view(
     }
 }
 
-fn clique_view(name: &str, object: &str, replicas: i32, min_available: Option<i32>, objects: &Objects) -> CliqueView {
-    let live = objects.cliques.iter().find(|clique| clique.name_any() == object);
+fn clique_view(
+    name: &str,
+    object: &str,
+    replicas: i32,
+    min_available: Option<i32>,
+    objects: &Indexed<'_>,
+) -> CliqueView {
+    let live = objects.cliques.get(object);
     let revision = live.and_then(|clique| clique.labels().get(labels::POD_TEMPLATE_HASH));
     let mut pods: Vec<PodView> = objects
         .pods
-        .iter()
-        .filter(|pod| pod.labels().get(labels::POD_CLIQUE).map(String::as_str) == Some(object))
+        .get(object)
+        .into_iter()
+        .flatten()
         .map(|pod| pod_view(pod, revision))
         .collect();
     pods.sort_by(|one, other| (one.index, &one.name).cmp(&(other.index, &other.name)));
@@ -257,19 +323,26 @@ fn pod_view(pod: &Pod, revision: Option<&String>) -> PodView {
     }
 }
 
-fn gangs_of(set: &PodCliqueSet, replica: u32, objects: &Objects) -> Vec<GangView> {
+fn gangs_of(set: &PodCliqueSet, replica: u32, objects: &Indexed<'_>) -> Vec<GangView> {
     // Gangs of versions without PodGangMaps have no index; the cliques name them.
-    let cliques = objects.cliques.iter();
+    let cliques = objects.of_replica.get(&replica).into_iter().flatten();
     let names: BTreeSet<&str> = cliques
-        .filter(|clique| replica_index(*clique) == Some(replica))
         .filter_map(|clique| clique.labels().get(labels::POD_GANG).map(String::as_str))
         .collect();
-    let gangs = objects.gangs.iter().filter(|gang| match replica_index(*gang) {
-        Some(index) => index == replica,
-        None => names.contains(gang.name_any().as_str()),
-    });
+    let named = names.iter().filter_map(|name| objects.gangs.get(name).copied());
+    let named = named.filter(|gang| replica_index(*gang).is_none());
+    let indexed = objects.gangs_of_replica.get(&replica).into_iter().flatten().copied();
+    let gangs = indexed.chain(named);
     let mut views: Vec<GangView> = gangs
-        .map(|gang| gang_view(gang, gang_content(set, replica, gang, &objects.cliques), objects))
+        .map(|gang| {
+            let members = objects
+                .of_gang
+                .get(gang.name_any().as_str())
+                .into_iter()
+                .flatten()
+                .copied();
+            gang_view(gang, gang_content(set, replica, gang, members), objects)
+        })
         .collect();
     views.sort_by(|one, other| one.name.cmp(&other.name));
     views
@@ -353,7 +426,7 @@ pub fn gang_waits(gang: &PodGang) -> Option<String> {
     Some(format!("{}: {}", found.reason, found.message))
 }
 
-fn gang_view(gang: &PodGang, content: String, objects: &Objects) -> GangView {
+fn gang_view(gang: &PodGang, content: String, objects: &Indexed<'_>) -> GangView {
     let name = gang.name_any();
     let status = gang.status.as_ref();
     GangView {
@@ -369,20 +442,20 @@ fn gang_view(gang: &PodGang, content: String, objects: &Objects) -> GangView {
     }
 }
 
+/// Pods of a gang that are not leaving.
+fn staying<'a>(gang: &str, objects: &Indexed<'a>) -> impl Iterator<Item = &'a Pod> {
+    let pods = objects.pods_of_gang.get(gang).cloned().unwrap_or_default();
+    pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none())
+}
+
 /// Whether a pod of the gang has a node.
-fn has_nodes(gang: &str, objects: &Objects) -> bool {
-    let mut pods = objects
-        .pods
-        .iter()
-        .filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    pods.any(|pod| {
-        pod.labels().get(labels::POD_GANG).map(String::as_str) == Some(gang)
-            && pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
-    })
+fn has_nodes(gang: &str, objects: &Indexed<'_>) -> bool {
+    staying(gang, objects).any(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()))
 }
 
 /// The narrowest level of its topology in which all placed pods of a gang are.
-fn place_of(name: &str, gang: &PodGang, objects: &Objects) -> Option<String> {
+fn place_of(name: &str, gang: &PodGang, indexed: &Indexed<'_>) -> Option<String> {
+    let objects = indexed.objects;
     let named = gang.annotations().get(annotations::TOPOLOGY_NAME);
     let topology = match named {
         Some(named) => objects
@@ -395,11 +468,7 @@ fn place_of(name: &str, gang: &PodGang, objects: &Objects) -> Option<String> {
             _ => return None,
         },
     };
-    let nodes: BTreeSet<&str> = objects
-        .pods
-        .iter()
-        .filter(|pod| pod.labels().get(labels::POD_GANG).map(String::as_str) == Some(name))
-        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+    let nodes: BTreeSet<&str> = staying(name, indexed)
         .filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref())
         .collect();
     let nodes: Vec<&Node> = nodes.into_iter().filter_map(|node| objects.nodes.get(node)).collect();

@@ -4,7 +4,13 @@
 //! link keeps its meaning when the list changes. Slow compared with other pages (it builds the model and plans a dozen times);
 //! callers run it beside others and not more often than needed.
 
+use std::collections::BTreeMap;
+
+use coppice_api::names::labels;
+use coppice_api::types::{PodClique, PodCliqueSet, PodGang};
+use coppice_view::build::{gang_content, replica_index};
 use coppice_view::explain::{ExplainError, GangReport, Kind, Snapshot, Target, explain, explain_assuming};
+use kube::ResourceExt as _;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -37,6 +43,40 @@ pub enum Assumed {
 pub fn identity(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
     digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What gangs are, by namespace and name: `replica 0, decode copy 7`.
+pub type Contents = BTreeMap<(String, String), String>;
+
+/// What these gangs are.
+pub fn contents<'a>(
+    gangs: impl IntoIterator<Item = &'a PodGang>,
+    sets: impl IntoIterator<Item = &'a PodCliqueSet>,
+    cliques: impl IntoIterator<Item = &'a PodClique>,
+) -> Contents {
+    let key = |namespace: Option<String>, name: &str| (namespace.unwrap_or_default(), name.to_owned());
+    let gangs: Vec<&PodGang> = gangs.into_iter().collect();
+    let mut members: BTreeMap<(String, String), Vec<&PodClique>> = gangs
+        .iter()
+        .map(|gang| (key(gang.namespace(), &gang.name_any()), Vec::new()))
+        .collect();
+    for clique in cliques {
+        let gang = clique.labels().get(labels::POD_GANG);
+        if let Some(members) = gang.and_then(|gang| members.get_mut(&key(clique.namespace(), gang))) {
+            members.push(clique);
+        }
+    }
+    let sets: BTreeMap<(String, String), &PodCliqueSet> = sets
+        .into_iter()
+        .map(|set| (key(set.namespace(), &set.name_any()), set))
+        .collect();
+    let described = gangs.into_iter().filter_map(|gang| {
+        let owner = sets.get(&key(gang.namespace(), gang.labels().get(labels::PART_OF)?))?;
+        let (replica, at) = (replica_index(gang)?, key(gang.namespace(), &gang.name_any()));
+        let part = gang_content(owner, replica, gang, members.get(&at).into_iter().flatten().copied());
+        Some((at, format!("replica {replica}, {part}")))
+    });
+    described.collect()
 }
 
 /// An object as the API lists it.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use coppice_api::names::labels;
 use coppice_api::types::{PodClique, PodCliqueSet, PodGang, PodGangPhase};
-use coppice_view::build::{gang_content, gpus_of, replica_index};
+use coppice_view::build::gpus_of;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
 use super::Shown;
+use super::gang::contents;
 
 /// Gangs that the page shows.
 const GANGS: usize = 200;
@@ -91,50 +92,29 @@ pub fn pending<'a>(
         .filter(|gang| waits(gang))
         .filter(|gang| namespace.is_none_or(|only| gang.namespace().as_deref() == Some(only)))
         .collect();
-    let mut members: BTreeMap<(String, String), Members<'a>> = BTreeMap::new();
+    let key = |namespace: Option<String>, name: &str| (namespace.unwrap_or_default(), name.to_owned());
+    let contents = contents(waiting.iter().copied(), sets, cliques);
+    let mut members: BTreeMap<(String, String), Members> = BTreeMap::new();
     for gang in &waiting {
-        members
-            .entry((gang.namespace().unwrap_or_default(), gang.name_any()))
-            .or_default();
-    }
-    let mut with =
-        |namespace: Option<String>, labels: &BTreeMap<String, String>, add: &mut dyn FnMut(&mut Members<'a>)| {
-            let gang = labels.get(labels::POD_GANG).cloned();
-            let key = (namespace.unwrap_or_default(), gang.unwrap_or_default());
-            if let Some(members) = members.get_mut(&key) {
-                add(members);
-            }
-        };
-    for clique in cliques {
-        with(clique.namespace(), clique.labels(), &mut |members| {
-            members.cliques.push(clique)
-        });
+        members.insert(key(gang.namespace(), &gang.name_any()), Members::default());
     }
     for pod in pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-        with(pod.namespace(), pod.labels(), &mut |members| {
-            members.pods += 1;
-            if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
-                members.without_node += 1;
-                members.gpus = members.gpus.saturating_add(gpus_of(pod));
-            }
-        });
+        let gang = pod.labels().get(labels::POD_GANG);
+        let Some(members) = gang.and_then(|gang| members.get_mut(&key(pod.namespace(), gang))) else {
+            continue;
+        };
+        members.pods += 1;
+        if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
+            members.without_node += 1;
+            members.gpus = members.gpus.saturating_add(gpus_of(pod));
+        }
     }
-    let sets: BTreeMap<(String, String), &PodCliqueSet> = sets
-        .into_iter()
-        .map(|set| ((set.namespace().unwrap_or_default(), set.name_any()), set))
-        .collect();
     let mut found: Vec<PendingGang> = waiting
         .into_iter()
         .map(|gang| {
-            let key = (gang.namespace().unwrap_or_default(), gang.name_any());
-            let set = gang.labels().get(labels::PART_OF).cloned();
-            let owner = set.as_ref().and_then(|set| sets.get(&(key.0.clone(), set.clone())));
-            describe(
-                gang,
-                set,
-                owner.copied(),
-                members.get(&key).cloned().unwrap_or_default(),
-            )
+            let key = key(gang.namespace(), &gang.name_any());
+            let content = contents.get(&key).cloned().unwrap_or_default();
+            describe(gang, content, &members.remove(&key).unwrap_or_default())
         })
         .collect();
     found.sort_by(|one, other| {
@@ -160,28 +140,19 @@ pub fn pending<'a>(
     }
 }
 
-#[derive(Clone, Default)]
-struct Members<'a> {
-    cliques: Vec<&'a PodClique>,
+#[derive(Default)]
+struct Members {
     pods: usize,
     without_node: usize,
     gpus: i64,
 }
 
-fn describe(gang: &PodGang, set: Option<String>, owner: Option<&PodCliqueSet>, members: Members<'_>) -> PendingGang {
-    let replica = replica_index(gang);
-    let content = match (owner, replica) {
-        (Some(owner), Some(replica)) => {
-            let part = gang_content(owner, replica, gang, members.cliques.iter().copied());
-            format!("replica {replica}, {part}")
-        }
-        _ => String::new(),
-    };
+fn describe(gang: &PodGang, content: String, members: &Members) -> PendingGang {
     let condition = wait(gang);
     PendingGang {
         namespace: gang.namespace().unwrap_or_default(),
         name: gang.name_any(),
-        set,
+        set: gang.labels().get(labels::PART_OF).cloned(),
         content,
         reason: condition.map_or_else(|| "Pending".to_owned(), |condition| condition.reason.clone()),
         message: condition.map_or_else(

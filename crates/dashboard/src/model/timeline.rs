@@ -119,6 +119,8 @@ pub struct History {
     entries: VecDeque<Entry>,
 }
 
+/// Things that are this many seconds apart are not one thing.
+const TOGETHER: i64 = 3;
 /// Entries this far back may be the same thing still going on.
 const NEAR: usize = 40;
 
@@ -140,7 +142,7 @@ impl History {
                 (Some(one), Some(other)) => one == other,
                 _ => known.name == entry.name,
             };
-            let close = entry.at.duration_since(known.at).as_secs().abs() < 60;
+            let close = entry.at.duration_since(known.at).as_secs().abs() < TOGETHER;
             alike && about && (close || entry.reported)
         };
         if let Some(known) = self.entries.iter_mut().rev().take(NEAR).find(same) {

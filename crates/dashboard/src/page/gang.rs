@@ -14,7 +14,7 @@ use crate::model::gang::{Assumed, GangPage, identity};
 const NODES: usize = 40;
 
 /// The page.
-pub fn gang(view: &GangPage, namespace: &str, name: &str, set: Option<&str>) -> Markup {
+pub fn gang(view: &GangPage, namespace: &str, name: &str, set: Option<&str>, content: Option<&str>) -> Markup {
     let report = &view.now;
     let (placed, held) = (report.placed.len(), report.held.len());
     let all = placed + report.waiting + held;
@@ -35,6 +35,7 @@ pub fn gang(view: &GangPage, namespace: &str, name: &str, set: Option<&str>) -> 
             @if let Some(set) = set {
                 " of " a href=(Page::Set { namespace: namespace.to_owned(), name: set.to_owned(), replica: None }) { "set " (set) }
             }
+            @if let Some(content) = content { ": " (content) }
         }
         dl.figures {
             div { dt { "Pods with a node" } dd { (placed) span.dim { " / " (all) } } }

@@ -4,10 +4,14 @@ use maud::{Markup, html};
 
 use super::words::{bar, count, more};
 use crate::model::address::{Colour, Page};
+use crate::model::gang::Contents;
 use crate::model::map::{Area, Cell, ClusterMap, Content, DRAWN_GPUS, NodeCell, Sums};
 
+/// With so many nodes or fewer, GPUs are drawn larger.
+const ROOMY: usize = 160;
+
 /// The page.
-pub fn map(map: &ClusterMap, page: &Page) -> Markup {
+pub fn map(map: &ClusterMap, contents: &Contents, page: &Page) -> Markup {
     let (topology, within, colour) = match page {
         Page::Map {
             topology,
@@ -60,11 +64,11 @@ pub fn map(map: &ClusterMap, page: &Page) -> Markup {
                 }
             }
         }
-        (key(map, colour))
+        (key(map, contents, colour))
         @if map.sums.nodes == 0 {
             p.empty { "No nodes here." }
         } @else {
-            (area(&map.area, &link, true))
+            div.roomy[map.sums.nodes <= ROOMY] { (area(&map.area, &link, true)) }
         }
     }
 }
@@ -107,7 +111,7 @@ fn shares(sums: &Sums, label: &str) -> Markup {
     )
 }
 
-fn key(map: &ClusterMap, colour: Colour) -> Markup {
+fn key(map: &ClusterMap, contents: &Contents, colour: Colour) -> Markup {
     let noun = if colour == Colour::Set { "set" } else { "gang" };
     html! {
         ul.key aria-label="What the colours mean" {
@@ -119,7 +123,9 @@ fn key(map: &ClusterMap, colour: Colour) -> Markup {
                         Colour::Set => Page::Set { namespace: owner.namespace.clone(), name: owner.name.clone(), replica: None },
                         _ => Page::Gang { namespace: owner.namespace.clone(), name: owner.name.clone(), assume: None },
                     };
-                    a href=(to) { (owner.namespace) "/" (owner.name) } " " span.dim { (owner.gpus) }
+                    a href=(to) { (owner.namespace) "/" (owner.name) }
+                    @if let Some(content) = contents.get(&(owner.namespace.clone(), owner.name.clone())) { span.dim { (content) } }
+                    span.dim { (owner.gpus) }
                 }
             }
             @if map.more_owners > 0 { li.dim { "and " (count(map.more_owners, &format!("more {noun}"))) } }

@@ -138,7 +138,7 @@ fn replica(page: &SetPage, replica: &Replica) -> Markup {
                                         ul { @for clique in &copy.cliques { li { (self::clique(clique)) } } }
                                     }
                                 }
-                                @if copies.len() > COPIES { li.dim { "and " (count(copies.len() - COPIES, "more copie")) } }
+                                @if copies.len() > COPIES { li.dim { (COPIES) " of " (copies.len()) " copies are shown" } }
                             }
                         }
                     }

@@ -37,7 +37,7 @@ pub fn timeline(entries: &[Entry], since: Timestamp, namespace: Option<&str>, ki
         } @else {
             ol.timeline {
                 @for entry in matching.iter().take(ENTRIES) {
-                    li class={ "entry " (entry.kind.word()) } {
+                    li class={ "entry of-" (entry.kind.word()) } {
                         span.when { (age(Some(entry.at))) }
                         span.kind { (entry.kind.word()) }
                         span.what {
@@ -48,7 +48,7 @@ pub fn timeline(entries: &[Entry], since: Timestamp, namespace: Option<&str>, ki
                     }
                 }
             }
-            (super::words::more(matching.len().saturating_sub(ENTRIES), "entrie"))
+            @if matching.len() > ENTRIES { p.dim { "The newest " (ENTRIES) " of " (matching.len()) " are shown." } }
         }
     }
 }
