@@ -7,6 +7,7 @@ mod client;
 mod compute_domain_controller;
 mod compute_domain_daemon;
 mod crds;
+mod dashboard;
 mod demo;
 mod doctor;
 mod embedded;
@@ -15,6 +16,7 @@ mod explain;
 mod gather;
 mod get;
 #[cfg(test)]
+#[path = "../../view/src/golden.rs"]
 mod golden;
 mod initc;
 mod lint;
@@ -30,7 +32,6 @@ mod screen;
 mod status;
 mod topology;
 mod up;
-mod view;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -38,6 +39,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use coppice_operator::configuration::LogFormat;
+use coppice_view as view;
 
 // The embedded API server makes and drops trees and buffers all the time: with this allocator requests take about a quarter less
 // processor time than with that of the system's C library (`bench/README.md` measures it with this one).
@@ -84,6 +86,7 @@ enum Command {
     Explain(explain::Explain),
     Events(events::Events),
     Topology(topology::Topology),
+    Dashboard(dashboard::Dashboard),
     Doctor(doctor::Doctor),
     Lint(lint::Lint),
     Plan(plan::Plan),
@@ -181,6 +184,7 @@ async fn main() -> ExitCode {
         Command::Status(status) => status.run().await,
         Command::Plan(plan) => plan.run().await,
         Command::Topology(topology) => topology.run().await,
+        Command::Dashboard(dashboard) => dashboard.run().await,
         Command::Events(events) => events.run().await,
         Command::Doctor(doctor) => doctor.run().await,
         Command::Crds(crds) => crds.run().await,

@@ -26,6 +26,7 @@ use crate::output::{self, Format};
 use crate::status::duration;
 use crate::view::API_VERSION;
 use crate::view::text::{Colour, Style};
+use crate::view::words;
 use facts::Facts;
 
 /// Check an installation, and say what to do about what is wrong with it
@@ -160,7 +161,7 @@ fn draw(view: &DoctorView, style: Style) -> String {
     text.push_str(&format!(
         "{} ok, {}, {} failed\n",
         count(Status::Ok),
-        output::count(i64::try_from(count(Status::Warn)).unwrap_or(i64::MAX), "warning"),
+        words::count(i64::try_from(count(Status::Warn)).unwrap_or(i64::MAX), "warning"),
         count(Status::Fail)
     ));
     text
