@@ -25,6 +25,7 @@ mod operator;
 mod plan;
 mod process;
 mod reference;
+mod rollout;
 mod scheduler;
 mod screen;
 mod status;
@@ -87,6 +88,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Lint(lint::Lint),
     Plan(plan::Plan),
+    Rollout(rollout::Rollout),
     Crds(crds::Crds),
     Operator(operator::Operator),
     Scheduler(scheduler::Scheduler),
@@ -180,6 +182,7 @@ async fn main() -> ExitCode {
         Command::Get(get) => get.run().await,
         Command::Status(status) => status.run().await,
         Command::Plan(plan) => plan.run().await,
+        Command::Rollout(rollout) => rollout.run().await,
         Command::Topology(topology) => topology.run().await,
         Command::Events(events) => events.run().await,
         Command::Doctor(doctor) => doctor.run().await,

@@ -4,9 +4,9 @@
 //! comparison that decides whether pods are restarted), and how the update would go (a rehearsal by the operator itself
 //! on an embedded cluster). Nothing is written to the cluster.
 
-mod changes;
+pub(crate) mod changes;
 mod rehearsal;
-mod text;
+pub(crate) mod text;
 
 #[cfg(test)]
 mod tests;

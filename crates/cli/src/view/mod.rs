@@ -6,8 +6,10 @@
 pub(crate) mod build;
 pub(crate) mod changes;
 pub(crate) mod pod_state;
+pub(crate) mod revisions;
 pub(crate) mod table;
 pub(crate) mod text;
+pub(crate) mod versions;
 
 #[cfg(test)]
 mod tests;
@@ -121,6 +123,21 @@ pub(crate) struct GangView {
     pub(crate) waiting: Option<String>,
 }
 
+/// How much of a component has one revision of the set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct VersionView {
+    /// The number of the revision; none when no revision explains the pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) revision: Option<i64>,
+    /// Whether it is the revision that the set has now.
+    pub(crate) current: bool,
+    /// Pods of a clique, or copies of a group, that have it.
+    pub(crate) units: i64,
+    /// How many of them are ready.
+    pub(crate) ready: i64,
+}
+
 /// A scaling group of a replica.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -130,6 +147,9 @@ pub(crate) struct GroupView {
     pub(crate) desired: i32,
     pub(crate) available: i32,
     pub(crate) min_available: i32,
+    /// Copies by revision, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) versions: Vec<VersionView>,
     pub(crate) copies: Vec<CopyView>,
 }
 
@@ -155,6 +175,9 @@ pub(crate) struct CliqueView {
     pub(crate) count: Count,
     /// Pods of an earlier revision.
     pub(crate) outdated: i64,
+    /// Pods by revision, oldest first; those that are being deleted do not count.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) versions: Vec<VersionView>,
     pub(crate) pods: Vec<PodView>,
 }
 
@@ -173,6 +196,12 @@ pub(crate) struct PodView {
     pub(crate) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
+    /// The revision of the set whose template it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) revision: Option<i64>,
+    /// The identity of its template, as its label has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) template_hash: Option<String>,
     pub(crate) outdated: bool,
     pub(crate) restarts: i32,
 }
