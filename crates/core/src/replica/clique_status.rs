@@ -338,7 +338,7 @@ fn begins(before: &PodCliqueStatus, after: &PodCliqueStatus) -> bool {
     target(before) != target(after)
 }
 
-/// A state that others act on is written at once; counts on their way to it may wait for each other.
+/// A state that others act on is written at once; counts may wait for each other, or for what more wait for.
 fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state: &CliqueState<'_>) -> Urgency {
     let breached =
         |status: &PodCliqueStatus| conditions::is_true(&status.conditions, ConditionType::MinAvailableBreached);
@@ -348,9 +348,11 @@ fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state:
     let outdated = after.updated_replicas < before.updated_replicas && !state.current;
     let news = outdated || before.last_errors != after.last_errors;
     let raised = before.pod_attempt != after.pod_attempt;
-    if breached(before) != breached(after) || decided || lost || !moving || news || raised {
+    if breached(before) != breached(after) || decided || lost || news || raised {
         Urgency::Now
-    } else {
+    } else if moving {
         Urgency::Settling
+    } else {
+        Urgency::Settled
     }
 }

@@ -99,7 +99,7 @@ pub(crate) fn plan(
         report_wait(wait.as_ref(), &mut status.conditions, generation, replica.now);
         pod_groups::report_limits(report, &mut status.conditions, stored.metadata.generation, replica.now);
         let urgency = if status.phase == PodGangPhase::Running {
-            Urgency::Now
+            Urgency::Settled
         } else {
             Urgency::Settling
         };

@@ -8,6 +8,7 @@ mod children;
 mod claims;
 mod clique_status;
 mod domains;
+mod ended;
 mod gang_map;
 mod gang_status;
 mod gangs;
@@ -16,6 +17,7 @@ mod group_status;
 mod membership;
 mod pod_groups;
 mod pods;
+pub(crate) mod predecessor;
 mod restore;
 mod teardown;
 
@@ -85,7 +87,7 @@ pub struct ReplicaSummary {
     pub breached: bool,
     /// Whether all its gangs follow from its stored PodGangMap.
     pub mapped: bool,
-    /// Whether objects of it are left.
+    /// Whether objects of it are left; of a set that is being deleted, whether some must be deleted before it goes.
     pub exists: bool,
     /// Standalone cliques, and how many of them are updated.
     pub cliques: (i32, i32),
@@ -103,7 +105,13 @@ pub struct ReplicaSummary {
 
 /// Plans one replica.
 pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: Timestamp) -> ReplicaPlan {
-    if context.deleting() || snapshot.index >= context.facts.replicas() {
+    if context.deleting() {
+        return teardown::of_deleted_set(context, snapshot);
+    }
+    if let Some(plan) = predecessor::plan(context, snapshot) {
+        return plan;
+    }
+    if snapshot.index >= context.facts.replicas() {
         return teardown::plan(context, snapshot);
     }
     if context.facts.too_many_replicas() && snapshot.cliques.is_empty() && snapshot.groups.is_empty() {
