@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use coppice_api::names::labels;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
 use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
 use kube::runtime::reflector::{self, Store};
@@ -76,11 +77,15 @@ pub(crate) async fn objects(client: &Client, namespace: &str, set: &str) -> Resu
     let topologies = list::<ClusterTopologyBinding>(Api::all(client.clone()), &all)
         .await
         .unwrap_or_default();
+    let revisions = list::<ControllerRevision>(Api::namespaced(client.clone(), namespace), &ours)
+        .await
+        .unwrap_or_default();
     Ok(Objects {
         cliques,
         groups,
         gangs,
         pods,
+        revisions,
         nodes: by_name(nodes),
         topologies,
     })
@@ -132,6 +137,8 @@ pub(crate) struct Live {
     groups: Store<PodCliqueScalingGroup>,
     gangs: Store<PodGang>,
     pods: Store<Pod>,
+    /// None where they may not be read.
+    revisions: Option<Store<ControllerRevision>>,
     nodes: BTreeMap<String, Node>,
     topologies: Vec<ClusterTopologyBinding>,
     /// Whether each of the stores has been filled.
@@ -151,8 +158,14 @@ impl Live {
         let (cliques, two) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let (groups, three) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let (gangs, four) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
-        let (pods, five) = follow(Api::namespaced(client.clone(), namespace), ours);
-        let streams = [one, two, three, four, five];
+        let (pods, five) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
+        let mut streams = vec![one, two, three, four, five];
+        // A watch that is refused would end all the others.
+        let revisions = (!first.revisions.is_empty()).then(|| {
+            let (revisions, six) = follow(Api::namespaced(client.clone(), namespace), ours);
+            streams.push(six);
+            revisions
+        });
         let filled = streams.iter().map(|stream| stream.filled.clone()).collect();
         let live = Self {
             sets,
@@ -160,11 +173,12 @@ impl Live {
             groups,
             gangs,
             pods,
+            revisions,
             nodes: first.nodes,
             topologies: first.topologies,
             filled,
         };
-        let changes = streams.map(|stream| stream.changes);
+        let changes = streams.into_iter().map(|stream| stream.changes);
         Ok((live, stream::select_all(changes).boxed()))
     }
 
@@ -179,6 +193,7 @@ impl Live {
             groups: state(&self.groups),
             gangs: state(&self.gangs),
             pods: state(&self.pods),
+            revisions: self.revisions.as_ref().map(state).unwrap_or_default(),
             nodes: self.nodes.clone(),
             topologies: self.topologies.clone(),
         };

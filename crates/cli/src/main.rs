@@ -27,6 +27,7 @@ mod operator;
 mod plan;
 mod process;
 mod reference;
+mod rollout;
 mod scheduler;
 mod screen;
 mod status;
@@ -90,6 +91,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Lint(lint::Lint),
     Plan(plan::Plan),
+    Rollout(rollout::Rollout),
     Crds(crds::Crds),
     Operator(operator::Operator),
     Scheduler(scheduler::Scheduler),
@@ -183,6 +185,7 @@ async fn main() -> ExitCode {
         Command::Get(get) => get.run().await,
         Command::Status(status) => status.run().await,
         Command::Plan(plan) => plan.run().await,
+        Command::Rollout(rollout) => rollout.run().await,
         Command::Topology(topology) => topology.run().await,
         Command::Dashboard(dashboard) => dashboard.run().await,
         Command::Events(events) => events.run().await,

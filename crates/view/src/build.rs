@@ -11,13 +11,15 @@ use coppice_api::names::{annotations, labels};
 use coppice_api::types::{
     ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueSetStatus, PodGang,
 };
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 
+use super::revisions::Revisions;
 use super::{
     API_VERSION, CliqueView, CopyView, Count, GangView, GroupView, PodView, ReplicaView, SetState, SetView, UpdateView,
-    pod_state,
+    pod_state, versions,
 };
 
 /// What a view is built from.
@@ -27,6 +29,8 @@ pub struct Objects {
     pub groups: Vec<PodCliqueScalingGroup>,
     pub gangs: Vec<PodGang>,
     pub pods: Vec<Pod>,
+    /// Empty where they may not be read; pods are then old or new by the hash of their clique.
+    pub revisions: Vec<ControllerRevision>,
     /// Empty where nodes may not be read; places are left out then.
     pub nodes: BTreeMap<String, Node>,
     pub topologies: Vec<ClusterTopologyBinding>,
@@ -100,9 +104,10 @@ pub fn set_view(set: &PodCliqueSet, objects: &Objects) -> SetView {
     let indices: BTreeSet<u32> = (0..u32::try_from(set.spec.replicas).unwrap_or(0))
         .chain(objects.cliques.iter().filter_map(replica_index))
         .collect();
+    let revisions = Revisions::of(set, &objects.revisions);
     let replicas: Vec<ReplicaView> = indices
         .into_iter()
-        .map(|index| replica_view(set, index, &indexed))
+        .map(|index| replica_view(set, index, &indexed, &revisions))
         .collect();
     let (mut pods, mut gpus) = (Count::default(), Count::default());
     for clique in replicas.iter().flat_map(cliques_of) {
@@ -178,7 +183,7 @@ fn update_view(status: &PodCliqueSetStatus) -> Option<UpdateView> {
     })
 }
 
-fn replica_view(set: &PodCliqueSet, index: u32, objects: &Indexed<'_>) -> ReplicaView {
+fn replica_view(set: &PodCliqueSet, index: u32, objects: &Indexed<'_>, revisions: &Revisions) -> ReplicaView {
     let name = set.name_any();
     let template = &set.spec.template;
     let in_groups: BTreeSet<&str> = template
@@ -198,6 +203,7 @@ fn replica_view(set: &PodCliqueSet, index: u32, objects: &Indexed<'_>) -> Replic
                 clique.spec.replicas,
                 clique.spec.min_available,
                 objects,
+                revisions,
             )
         })
         .collect();
@@ -206,7 +212,9 @@ fn replica_view(set: &PodCliqueSet, index: u32, objects: &Indexed<'_>) -> Replic
         index,
         gangs: gangs_of(set, index, objects),
         cliques,
-        groups: groups.map(|config| group_view(set, index, config, objects)).collect(),
+        groups: groups
+            .map(|config| group_view(set, index, config, objects, revisions))
+            .collect(),
     }
 }
 
@@ -215,6 +223,7 @@ fn group_view(
     replica: u32,
     config: &coppice_api::types::PodCliqueScalingGroupConfig,
     objects: &Indexed<'_>,
+    revisions: &Revisions,
 ) -> GroupView {
     let name = set.name_any();
     let group = ReplicaName::new(&name, replica).scaling_group(&config.name);
@@ -250,6 +259,7 @@ fn group_view(
                 replicas,
                 template.and_then(|template| template.spec.min_available),
                 objects,
+                revisions,
             )
         });
         CopyView {
@@ -258,12 +268,14 @@ fn group_view(
             cliques: cliques.collect(),
         }
     });
+    let copies: Vec<CopyView> = copies.collect();
     GroupView {
         name: config.name.clone(),
         desired,
         available: status.map_or(0, |status| status.available_replicas),
         min_available: config.min_available.unwrap_or(1),
-        copies: copies.collect(),
+        versions: versions::of_copies(&copies),
+        copies,
         object,
     }
 }
@@ -274,6 +286,7 @@ fn clique_view(
     replicas: i32,
     min_available: Option<i32>,
     objects: &Indexed<'_>,
+    revisions: &Revisions,
 ) -> CliqueView {
     let live = objects.cliques.get(object);
     let revision = live.and_then(|clique| clique.labels().get(labels::POD_TEMPLATE_HASH));
@@ -282,7 +295,7 @@ fn clique_view(
         .get(object)
         .into_iter()
         .flatten()
-        .map(|pod| pod_view(pod, revision))
+        .map(|pod| pod_view(pod, revision, name, revisions))
         .collect();
     pods.sort_by(|one, other| (one.index, &one.name).cmp(&(other.index, &other.name)));
     let serving = pods.iter().filter(|pod| pod.state != pod_state::PodState::Terminating);
@@ -300,13 +313,15 @@ fn clique_view(
         min_available: min_available.unwrap_or(replicas),
         count,
         outdated: pods.iter().map(|pod| i64::from(pod.outdated)).sum(),
+        versions: versions::of_pods(&pods),
         pods,
     }
 }
 
-fn pod_view(pod: &Pod, revision: Option<&String>) -> PodView {
+fn pod_view(pod: &Pod, hash: Option<&String>, clique: &str, revisions: &Revisions) -> PodView {
     let (state, reason) = pod_state::of(pod);
     let own = pod.labels().get(labels::POD_TEMPLATE_HASH);
+    let revision = own.and_then(|own| revisions.of_pod(clique, own));
     let statuses = pod
         .status
         .iter()
@@ -318,7 +333,12 @@ fn pod_view(pod: &Pod, revision: Option<&String>) -> PodView {
         state,
         reason,
         node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
-        outdated: matches!((own, revision), (Some(own), Some(revision)) if own != revision),
+        outdated: own.is_some_and(|own| {
+            let known = revisions.is_outdated(clique, own);
+            known.unwrap_or_else(|| hash.is_some_and(|hash| own != hash))
+        }),
+        revision: revision.map(|revision| revision.number),
+        template_hash: own.cloned(),
         restarts: statuses.map(|status| status.restart_count).sum(),
     }
 }

@@ -16,9 +16,11 @@ pub mod events;
 pub mod explain;
 pub mod plan;
 pub mod pod_state;
+pub mod revisions;
 pub mod table;
 pub mod text;
 pub mod topology;
+pub mod versions;
 pub mod words;
 
 #[cfg(test)]
@@ -135,6 +137,21 @@ pub struct GangView {
     pub waiting: Option<String>,
 }
 
+/// How much of a component has one revision of the set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionView {
+    /// The number of the revision; none when no revision explains the pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// Whether it is the revision that the set has now.
+    pub current: bool,
+    /// Pods of a clique, or copies of a group, that have it.
+    pub units: i64,
+    /// How many of them are ready.
+    pub ready: i64,
+}
+
 /// A scaling group of a replica.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -144,6 +161,9 @@ pub struct GroupView {
     pub desired: i32,
     pub available: i32,
     pub min_available: i32,
+    /// Copies by revision, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<VersionView>,
     pub copies: Vec<CopyView>,
 }
 
@@ -169,6 +189,9 @@ pub struct CliqueView {
     pub count: Count,
     /// Pods of an earlier revision.
     pub outdated: i64,
+    /// Pods by revision, oldest first; those that are being deleted do not count.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<VersionView>,
     pub pods: Vec<PodView>,
 }
 
@@ -187,6 +210,12 @@ pub struct PodView {
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// The revision of the set whose template it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// The identity of its template, as its label has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_hash: Option<String>,
     pub outdated: bool,
     pub restarts: i32,
 }

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::pod_state::PodState;
-use super::{CliqueView, CopyView, GroupView, ReplicaView, SetState, SetView};
+use super::{CliqueView, CopyView, GroupView, ReplicaView, SetState, SetView, VersionView, versions};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, Default)]
@@ -172,14 +172,23 @@ fn group_branch(group: &GroupView, width: usize, style: Style) -> Branch {
         Colour::Red
     };
     let name = format!("{} (group)", group.name);
+    let mut line = format!(
+        "{name:width$}  {} (min {})",
+        style.paint(&count, colour),
+        group.min_available
+    );
+    if versions::is_mixed(&group.versions) {
+        let _ = write!(line, "  {}", side_by_side(&group.versions, group.desired.into(), style));
+    }
     Branch {
-        line: format!(
-            "{name:width$}  {} (min {})",
-            style.paint(&count, colour),
-            group.min_available
-        ),
+        line,
         below: group.copies.iter().map(|copy| copy_branch(copy, style)).collect(),
     }
+}
+
+/// Old and new, so that the old stands out.
+fn side_by_side(versions: &[VersionView], desired: i64, style: Style) -> String {
+    style.paint(&versions::side_by_side(versions, desired), Colour::Yellow)
 }
 
 fn copy_branch(copy: &CopyView, style: Style) -> Branch {
@@ -214,8 +223,12 @@ fn clique_branch(clique: &CliqueView, width: usize, style: Style) -> Branch {
         style.paint(&count, colour),
         clique.min_available
     );
-    if clique.outdated > 0 {
-        let _ = write!(line, "  {} of an earlier revision", clique.outdated);
+    if versions::is_mixed(&clique.versions) {
+        let _ = write!(
+            line,
+            "  {}",
+            side_by_side(&clique.versions, clique.count.desired, style)
+        );
     }
     let shown = clique
         .pods
@@ -232,8 +245,12 @@ fn clique_branch(clique: &CliqueView, width: usize, style: Style) -> Branch {
             let _ = write!(line, "  {}", style.paint(reason, Colour::Yellow));
         }
         said = pod.reason.as_deref().or(said);
-        if pod.outdated {
-            line.push_str("  (earlier revision)");
+        match pod.revision {
+            Some(revision) if pod.outdated => {
+                let _ = write!(line, "  (revision {revision})");
+            }
+            None if pod.outdated => line.push_str("  (earlier revision)"),
+            _ => {}
         }
         if pod.restarts > 0 {
             let _ = write!(line, "  restarts {}", pod.restarts);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coppice_api::canonical::{TemplateView, differences};
+use coppice_api::canonical::{FieldChange, TemplateView, differences};
 use coppice_api::names::ReplicaName;
 use coppice_api::types::{PodCliqueSet, PodCliqueTemplate};
 use kube::ResourceExt as _;
@@ -20,6 +20,16 @@ pub struct FieldLine {
     pub before: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
+}
+
+impl From<FieldChange> for FieldLine {
+    fn from(change: FieldChange) -> Self {
+        Self {
+            path: change.path,
+            before: change.before,
+            after: change.after,
+        }
+    }
 }
 
 /// What happens to a clique.
@@ -160,12 +170,7 @@ fn template_changes(
     clique: &PodCliqueTemplate,
 ) -> Vec<FieldLine> {
     let changes = differences(&template_view(current, stored), &template_view(wanted, clique));
-    let lines = changes.into_iter().map(|change| FieldLine {
-        path: change.path,
-        before: change.before,
-        after: change.after,
-    });
-    lines.collect()
+    changes.into_iter().map(FieldLine::from).collect()
 }
 
 /// Everything of the specification but the pod templates.

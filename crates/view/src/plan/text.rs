@@ -59,7 +59,8 @@ fn one(plan: &PlanView) -> String {
     text
 }
 
-fn fields(text: &mut String, fields: &[FieldLine]) {
+/// A line for each field, before and after.
+pub fn fields(text: &mut String, fields: &[FieldLine]) {
     let show = |value: &Option<Value>| value.as_ref().map_or_else(|| "(none)".to_owned(), Value::to_string);
     for field in fields {
         let _ = writeln!(
