@@ -10,6 +10,7 @@ mod compute_domain_kubelet_plugin;
 mod crds;
 mod demo;
 mod doctor;
+mod domains;
 mod embedded;
 mod events;
 mod explain;

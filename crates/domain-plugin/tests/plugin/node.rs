@@ -151,7 +151,7 @@ impl Stage {
         create(&api, json!({"metadata": {"name": name}, "spec": spec}))
             .await
             .uid()
-            .unwrap()
+            .to_owned()
     }
 
     async fn claim(
