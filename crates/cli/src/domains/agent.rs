@@ -15,8 +15,9 @@ use coppice_domains::decide::plugin::prepare::DomainLookup;
 use coppice_domains::decide::plugin::slice::{SliceStep, next_step as slice_step};
 use coppice_runtime::cache::{Cache, Index, Kind, Meta, ObjectKey, Typed, reflect};
 use coppice_runtime::clock::{Clock as _, SystemClock};
-use coppice_runtime::events::{EventKind, ObjectReference, Recorder};
+use coppice_runtime::events::{self, EventKind, ObjectReference, Recorder};
 use coppice_runtime::lease::Leadership;
+use coppice_runtime::metrics::Metrics;
 use coppice_runtime::queue::{self, Outcome, Priority, Queue};
 use coppice_runtime::supervise::Group;
 use coppice_runtime::write::{self, Patch, Precondition, WriteError, Writer};
@@ -91,7 +92,11 @@ impl Fabric {
             manager: "compute-domain-kubelet-plugin".to_owned(),
             ..write::Options::default()
         };
-        let recorder = Recorder::new(client.clone(), "compute-domain-kubelet-plugin", Arc::new(SystemClock));
+        let (recorder, sink) = events::recorder("kubelet", Arc::new(SystemClock), &Metrics::default());
+        group.spawn(
+            "events of plugins and daemons",
+            sink.run(client.clone(), group.stopping()),
+        );
         let fabric = Self {
             shared: Arc::new(Shared {
                 state: Mutex::default(),

@@ -11,6 +11,3 @@ mod setup;
 
 pub(crate) use agent::Fabric;
 pub(crate) use setup::{DRIVER_NAMESPACE, install, start_controller};
-
-#[cfg(test)]
-mod tests;

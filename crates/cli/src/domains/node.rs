@@ -54,8 +54,6 @@ pub(crate) struct SimulatedNode {
     files: BTreeMap<String, Value>,
     pub(crate) pending: BTreeMap<String, Pending>,
     leaving: BTreeSet<String>,
-    /// Whether its slice has been published.
-    pub(crate) published: bool,
 }
 
 impl SimulatedNode {
@@ -65,7 +63,6 @@ impl SimulatedNode {
             files: BTreeMap::new(),
             pending: BTreeMap::new(),
             leaving: BTreeSet::new(),
-            published: false,
         }
     }
 

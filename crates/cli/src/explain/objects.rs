@@ -99,7 +99,7 @@ impl Snapshot {
 }
 
 /// Every object of a collection; none if the cluster does not serve it.
-async fn list(client: &Client, path: &str) -> Result<Option<Vec<Value>>> {
+pub(super) async fn list(client: &Client, path: &str) -> Result<Option<Vec<Value>>> {
     let mut items: Vec<Value> = Vec::new();
     let mut page = String::new();
     loop {
