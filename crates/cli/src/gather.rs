@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use coppice_api::names::labels;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
+use coppice_domains::api::ComputeDomain;
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
@@ -76,6 +77,9 @@ pub(crate) async fn objects(client: &Client, namespace: &str, set: &str) -> Resu
     let topologies = list::<ClusterTopologyBinding>(Api::all(client.clone()), &all)
         .await
         .unwrap_or_default();
+    let domains = list::<ComputeDomain>(Api::namespaced(client.clone(), namespace), &ours)
+        .await
+        .unwrap_or_default();
     Ok(Objects {
         cliques,
         groups,
@@ -83,6 +87,7 @@ pub(crate) async fn objects(client: &Client, namespace: &str, set: &str) -> Resu
         pods,
         nodes: by_name(nodes),
         topologies,
+        domains,
     })
 }
 
@@ -132,6 +137,8 @@ pub(crate) struct Live {
     groups: Store<PodCliqueScalingGroup>,
     gangs: Store<PodGang>,
     pods: Store<Pod>,
+    /// None where the cluster does not serve them.
+    domains: Option<Store<ComputeDomain>>,
     nodes: BTreeMap<String, Node>,
     topologies: Vec<ClusterTopologyBinding>,
     /// Whether each of the stores has been filled.
@@ -151,8 +158,15 @@ impl Live {
         let (cliques, two) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let (groups, three) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let (gangs, four) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
-        let (pods, five) = follow(Api::namespaced(client.clone(), namespace), ours);
-        let streams = [one, two, three, four, five];
+        let (pods, five) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
+        let mut streams = vec![one, two, three, four, five];
+        let domains: Api<ComputeDomain> = Api::namespaced(client.clone(), namespace);
+        let served = domains.list_metadata(&ListParams::default().limit(1)).await.is_ok();
+        let domains = served.then(|| {
+            let (store, following) = follow(domains, ours);
+            streams.push(following);
+            store
+        });
         let filled = streams.iter().map(|stream| stream.filled.clone()).collect();
         let live = Self {
             sets,
@@ -160,11 +174,12 @@ impl Live {
             groups,
             gangs,
             pods,
+            domains,
             nodes: first.nodes,
             topologies: first.topologies,
             filled,
         };
-        let changes = streams.map(|stream| stream.changes);
+        let changes = streams.into_iter().map(|stream| stream.changes);
         Ok((live, stream::select_all(changes).boxed()))
     }
 
@@ -181,6 +196,7 @@ impl Live {
             pods: state(&self.pods),
             nodes: self.nodes.clone(),
             topologies: self.topologies.clone(),
+            domains: self.domains.as_ref().map(state).unwrap_or_default(),
         };
         Some((set, objects))
     }

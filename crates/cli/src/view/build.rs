@@ -11,13 +11,14 @@ use coppice_api::names::{annotations, labels};
 use coppice_api::types::{
     ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueSetStatus, PodGang,
 };
+use coppice_domains::api::{ComputeDomain, DomainNode, DomainStatus, Readiness};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 
 use super::{
-    API_VERSION, CliqueView, CopyView, Count, GangView, GroupView, PodView, ReplicaView, SetState, SetView, UpdateView,
-    pod_state,
+    API_VERSION, CliqueView, CopyView, Count, DomainView, GangView, GroupView, PodView, ReplicaView, SetState, SetView,
+    UpdateView, pod_state,
 };
 
 /// What a view is built from.
@@ -30,6 +31,8 @@ pub(crate) struct Objects {
     /// Empty where nodes may not be read; places are left out then.
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) topologies: Vec<ClusterTopologyBinding>,
+    /// Empty where the cluster does not serve ComputeDomains.
+    pub(crate) domains: Vec<ComputeDomain>,
 }
 
 /// The view of a set.
@@ -143,6 +146,7 @@ fn replica_view(set: &PodCliqueSet, index: u32, objects: &Objects) -> ReplicaVie
     ReplicaView {
         index,
         gangs: gangs_of(set, index, objects),
+        domains: domains_of(index, objects),
         cliques,
         groups: groups.map(|config| group_view(set, index, config, objects)).collect(),
     }
@@ -433,6 +437,32 @@ pub(crate) fn gpus_of(pod: &Pod) -> i64 {
             named.into_iter().flatten().filter(|(name, _)| name.ends_with("/gpu"))
         });
     amounts.filter_map(|(_, amount)| amount.0.parse::<i64>().ok()).sum()
+}
+
+fn domains_of(index: u32, objects: &Objects) -> Vec<DomainView> {
+    let mut ours: Vec<&ComputeDomain> = objects.domains.iter().collect();
+    ours.retain(|domain| replica_index(*domain) == Some(index));
+    ours.sort_by_key(|domain| domain.name_any());
+    ours.into_iter().map(domain_view).collect()
+}
+
+fn domain_view(domain: &ComputeDomain) -> DomainView {
+    let empty = DomainStatus::default();
+    let status = domain.status.as_ref().unwrap_or(&empty);
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let is_ready = |node: &&DomainNode| node.status == Readiness::Ready;
+    let cliques: BTreeSet<&str> = status.nodes.iter().map(|node| node.clique_id.as_str()).collect();
+    DomainView {
+        name: domain.name_any(),
+        state: match ready {
+            Some(ready) if ready.status != "True" => ready.reason.clone(),
+            _ if status.status == Readiness::Ready => "Ready".to_owned(),
+            _ => "NotReady".to_owned(),
+        },
+        ready_nodes: status.nodes.iter().filter(is_ready).count(),
+        nodes: status.nodes.len(),
+        cliques: cliques.into_iter().filter(|clique| !clique.is_empty()).count(),
+    }
 }
 
 fn replica_index(object: &impl Resource) -> Option<u32> {

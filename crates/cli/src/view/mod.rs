@@ -99,6 +99,9 @@ pub(crate) struct UpdateView {
 pub(crate) struct ReplicaView {
     pub(crate) index: u32,
     pub(crate) gangs: Vec<GangView>,
+    /// Its multi-node NVLink domains.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) domains: Vec<DomainView>,
     pub(crate) cliques: Vec<CliqueView>,
     pub(crate) groups: Vec<GroupView>,
 }
@@ -119,6 +122,19 @@ pub(crate) struct GangView {
     /// Why it is not scheduled or not ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) waiting: Option<String>,
+}
+
+/// A ComputeDomain: the nodes whose GPUs reach each other by NVLink.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DomainView {
+    pub(crate) name: String,
+    /// What its controller says: `Ready`, or why it is not.
+    pub(crate) state: String,
+    pub(crate) ready_nodes: usize,
+    pub(crate) nodes: usize,
+    /// In how many NVLink cliques its nodes are.
+    pub(crate) cliques: usize,
 }
 
 /// A scaling group of a replica.
