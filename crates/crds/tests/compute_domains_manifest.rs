@@ -40,7 +40,9 @@ fn rights(objects: &[Value], account: &str, everywhere: bool) -> BTreeSet<String
     let mut rights = BTreeSet::new();
     for role in of_kind(objects, role_kind).filter(|role| names.contains(&&role["metadata"]["name"])) {
         for rule in list(&role["rules"]) {
-            for (resource, verb) in list(&rule["resources"]).flat_map(|resource| list(&rule["verbs"]).map(move |verb| (resource, verb))) {
+            for (resource, verb) in
+                list(&rule["resources"]).flat_map(|resource| list(&rule["verbs"]).map(move |verb| (resource, verb)))
+            {
                 rights.insert(format!("{} {}", verb.as_str().unwrap(), resource.as_str().unwrap()));
             }
         }
@@ -102,7 +104,10 @@ fn no_right_is_a_wildcard_and_no_account_reads_secrets() {
         }
     }
     let plugin = rights(&objects, CONTROLLER, true);
-    assert!(!plugin.contains("update nodes") && plugin.contains("patch nodes"), "§9.10: nodes are patched");
+    assert!(
+        !plugin.contains("update nodes") && plugin.contains("patch nodes"),
+        "§9.10: nodes are patched"
+    );
 }
 
 /// §9.21, and the classes that claims name.
@@ -115,12 +120,25 @@ fn programs_do_not_queue_behind_the_workload_and_the_classes_are_those_of_the_dr
     let container = &spec["containers"][0];
     assert!(container["resources"]["requests"]["cpu"].is_string());
     let mounted = |path: &str| list(&container["volumeMounts"]).any(|mount| mount["mountPath"] == path);
-    for path in ["/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry", "/var/run/cdi", "/driver-root"] {
+    for path in [
+        "/var/lib/kubelet/plugins",
+        "/var/lib/kubelet/plugins_registry",
+        "/var/run/cdi",
+        "/driver-root",
+    ] {
         assert!(mounted(path), "{path}");
     }
     let controller = of_kind(&objects, "Deployment").next().unwrap();
     let arguments = &controller["spec"]["template"]["spec"]["containers"][0]["args"];
     assert!(list(arguments).any(|argument| argument == "--daemon-priority-class=system-node-critical"));
-    let classes: Vec<&Value> = of_kind(&objects, "DeviceClass").map(|class| &class["metadata"]["name"]).collect();
-    assert_eq!(classes, ["compute-domain-daemon.nvidia.com", "compute-domain-default-channel.nvidia.com"]);
+    let classes: Vec<&Value> = of_kind(&objects, "DeviceClass")
+        .map(|class| &class["metadata"]["name"])
+        .collect();
+    assert_eq!(
+        classes,
+        [
+            "compute-domain-daemon.nvidia.com",
+            "compute-domain-default-channel.nvidia.com"
+        ]
+    );
 }

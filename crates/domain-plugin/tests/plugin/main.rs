@@ -153,6 +153,33 @@ async fn at_the_deadline_the_answer_says_what_was_waited_for() {
     running.stop().await;
 }
 
+/// §9.9: no plugin watches ComputeDomains, whose status is written again and again; and readiness is not asked for in a loop.
+#[tokio::test]
+async fn a_plugin_watches_its_node_its_slices_and_the_clique_it_waits_for() {
+    let stage = Stage::start().await;
+    let domain = stage.add_domain("imex").await;
+    let running = stage.plugin().await.unwrap();
+    let claim = stage.channel_claim("work", &domain).await;
+    let waiting = tokio::spawn({
+        let (kubelet, claim) = (Kubelet::new(&stage), claim.clone());
+        async move { kubelet.prepare(&claim).await }
+    });
+    until("the label", async || stage.label().await.is_some()).await;
+    stage.store_row(&domain, 0).await;
+    let directory = stage.settings.plugin_directory().join("domains").join(&domain);
+    let daemon = Daemon::bind(&directory);
+    daemon.says(&domain, Some(NotReady::Starting));
+    daemon.says(&domain, None);
+    waiting.await.unwrap().unwrap();
+    assert_eq!(stage.watched(), ["computedomaincliques", "nodes", "resourceslices"]);
+    assert_eq!(
+        stage.reads_of(&claim),
+        1,
+        "the claim is read once, however often something changes"
+    );
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn claims_that_cannot_be_helped_are_refused_at_once() {
     let stage = Stage::start().await;

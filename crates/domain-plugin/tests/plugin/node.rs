@@ -112,7 +112,9 @@ impl Stage {
         };
         let reads = self.reads.clone();
         let hook = move |call: &Call| {
-            if !call.is_write() {
+            if call.verb == "watch" {
+                *reads.lock().entry(format!("watch {}", call.resource)).or_default() += 1;
+            } else if !call.is_write() {
                 *reads.lock().entry(call.name.clone().unwrap_or_default()).or_default() += 1;
             }
             Fault::Pass
@@ -131,6 +133,16 @@ impl Stage {
             &supervisor,
         )
         .await
+    }
+
+    /// What the plugin watches or has watched.
+    pub fn watched(&self) -> Vec<String> {
+        let reads = self.reads.lock();
+        reads
+            .keys()
+            .filter_map(|read| read.strip_prefix("watch "))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// How often the plugin has read a claim.
