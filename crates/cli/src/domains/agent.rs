@@ -152,9 +152,13 @@ impl Fabric {
             .nodes
             .on_change(move |change| queue.mark(Key::Node(change.key.name.clone()), Priority::High));
         let weak = Arc::downgrade(&self.shared);
-        self.shared.cliques.on_change(move |_| {
+        self.shared.cliques.on_change(move |change| {
             if let Some(shared) = weak.upgrade() {
-                for uid in shared.state.lock().daemons.keys() {
+                let state = shared.state.lock();
+                let reads = |daemon: &SimulatedDaemon| {
+                    names::clique(&daemon.domain_uid, &daemon.me.clique_id) == *change.key.name
+                };
+                for (uid, _) in state.daemons.iter().filter(|(_, (_, daemon))| reads(daemon)) {
                     shared.queue.mark(Key::Daemon(uid.clone()), Priority::High);
                 }
             }
