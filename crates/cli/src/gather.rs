@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use coppice_api::names::labels;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
+use coppice_domains::api::ComputeDomain;
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -80,6 +81,9 @@ pub(crate) async fn objects(client: &Client, namespace: &str, set: &str) -> Resu
     let revisions = list::<ControllerRevision>(Api::namespaced(client.clone(), namespace), &ours)
         .await
         .unwrap_or_default();
+    let domains = list::<ComputeDomain>(Api::namespaced(client.clone(), namespace), &ours)
+        .await
+        .unwrap_or_default();
     Ok(Objects {
         cliques,
         groups,
@@ -88,6 +92,7 @@ pub(crate) async fn objects(client: &Client, namespace: &str, set: &str) -> Resu
         revisions,
         nodes: by_name(nodes),
         topologies,
+        domains,
     })
 }
 
@@ -139,6 +144,8 @@ pub(crate) struct Live {
     pods: Store<Pod>,
     /// None where they may not be read.
     revisions: Option<Store<ControllerRevision>>,
+    /// None where the cluster does not serve them.
+    domains: Option<Store<ComputeDomain>>,
     nodes: BTreeMap<String, Node>,
     topologies: Vec<ClusterTopologyBinding>,
     /// Whether each of the stores has been filled.
@@ -162,9 +169,16 @@ impl Live {
         let mut streams = vec![one, two, three, four, five];
         // A watch that is refused would end all the others.
         let revisions = (!first.revisions.is_empty()).then(|| {
-            let (revisions, six) = follow(Api::namespaced(client.clone(), namespace), ours);
+            let (revisions, six) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
             streams.push(six);
             revisions
+        });
+        let domains: Api<ComputeDomain> = Api::namespaced(client.clone(), namespace);
+        let served = domains.list_metadata(&ListParams::default().limit(1)).await.is_ok();
+        let domains = served.then(|| {
+            let (store, following) = follow(domains, ours);
+            streams.push(following);
+            store
         });
         let filled = streams.iter().map(|stream| stream.filled.clone()).collect();
         let live = Self {
@@ -174,6 +188,7 @@ impl Live {
             gangs,
             pods,
             revisions,
+            domains,
             nodes: first.nodes,
             topologies: first.topologies,
             filled,
@@ -196,6 +211,7 @@ impl Live {
             revisions: self.revisions.as_ref().map(state).unwrap_or_default(),
             nodes: self.nodes.clone(),
             topologies: self.topologies.clone(),
+            domains: self.domains.as_ref().map(state).unwrap_or_default(),
         };
         Some((set, objects))
     }

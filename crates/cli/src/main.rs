@@ -6,10 +6,12 @@ mod output;
 mod client;
 mod compute_domain_controller;
 mod compute_domain_daemon;
+mod compute_domain_kubelet_plugin;
 mod crds;
 mod dashboard;
 mod demo;
 mod doctor;
+mod domains;
 mod embedded;
 mod events;
 mod explain;
@@ -98,6 +100,7 @@ enum Command {
     Initc(initc::Initc),
     ComputeDomainController(compute_domain_controller::ComputeDomainController),
     ComputeDomainDaemon(compute_domain_daemon::ComputeDomainDaemon),
+    ComputeDomainKubeletPlugin(compute_domain_kubelet_plugin::ComputeDomainKubeletPlugin),
     /// Print the completion script of a shell
     Completion {
         /// The shell
@@ -120,7 +123,11 @@ fn command(program: &OsStr) -> clap::Command {
 }
 
 /// Names by which NVIDIA's images and manifests call programs that are commands here.
-const PROGRAMS: [&str; 2] = ["compute-domain-controller", "compute-domain-daemon"];
+const PROGRAMS: [&str; 3] = [
+    "compute-domain-controller",
+    "compute-domain-daemon",
+    "compute-domain-kubelet-plugin",
+];
 
 /// The arguments with the command that the program was called by, where it was called by the name of one.
 fn with_command(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -172,7 +179,10 @@ async fn main() -> ExitCode {
     // has a configuration that says what to log.
     match arguments.command {
         Command::Operator(_) => {}
-        Command::Scheduler(_) | Command::Initc(_) | Command::ComputeDomainController(_) => {
+        Command::Scheduler(_)
+        | Command::Initc(_)
+        | Command::ComputeDomainController(_)
+        | Command::ComputeDomainKubeletPlugin(_) => {
             logging::start("info", LogFormat::Text);
         }
         Command::ComputeDomainDaemon(ref daemon) => logging::start(daemon.log_level(), LogFormat::Text),
@@ -198,6 +208,7 @@ async fn main() -> ExitCode {
         Command::Initc(initc) => initc.run().await,
         Command::ComputeDomainController(controller) => controller.run().await,
         Command::ComputeDomainDaemon(daemon) => daemon.run().await,
+        Command::ComputeDomainKubeletPlugin(plugin) => plugin.run().await,
         Command::Completion { shell } => {
             let name = Path::new(&program)
                 .file_stem()

@@ -560,6 +560,7 @@ fn set(picture: &Picture, namespace: &str, name: &str, replica: Option<u32>) -> 
         topologies: picture.topologies.iter().map(|topology| (**topology).clone()).collect(),
         pods,
         revisions: Vec::new(),
+        domains: Vec::new(),
     };
     let mut owned: std::collections::BTreeSet<String> = found.uid().into_iter().collect();
     owned.extend(objects.cliques.iter().filter_map(kube::ResourceExt::uid));

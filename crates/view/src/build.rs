@@ -11,6 +11,7 @@ use coppice_api::names::{annotations, labels};
 use coppice_api::types::{
     ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueSetStatus, PodGang,
 };
+use coppice_domains::api::{ComputeDomain, DomainNode, DomainStatus, Readiness};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -18,8 +19,8 @@ use kube::{Resource, ResourceExt};
 
 use super::revisions::Revisions;
 use super::{
-    API_VERSION, CliqueView, CopyView, Count, GangView, GroupView, PodView, ReplicaView, SetState, SetView, UpdateView,
-    pod_state, versions,
+    API_VERSION, CliqueView, CopyView, Count, DomainView, GangView, GroupView, PodView, ReplicaView, SetState, SetView,
+    UpdateView, pod_state, versions,
 };
 
 /// What a view is built from.
@@ -34,6 +35,8 @@ pub struct Objects {
     /// Empty where nodes may not be read; places are left out then.
     pub nodes: BTreeMap<String, Node>,
     pub topologies: Vec<ClusterTopologyBinding>,
+    /// Empty where the cluster does not serve ComputeDomains.
+    pub domains: Vec<ComputeDomain>,
 }
 
 /// Objects by what they are looked up by, so that a set with many replicas costs what its objects are, and not their square.
@@ -211,6 +214,7 @@ fn replica_view(set: &PodCliqueSet, index: u32, objects: &Indexed<'_>, revisions
     ReplicaView {
         index,
         gangs: gangs_of(set, index, objects),
+        domains: domains_of(index, objects),
         cliques,
         groups: groups
             .map(|config| group_view(set, index, config, objects, revisions))
@@ -526,6 +530,32 @@ pub fn gpus_of(pod: &Pod) -> i64 {
             named.into_iter().flatten().filter(|(name, _)| name.ends_with("/gpu"))
         });
     amounts.filter_map(|(_, amount)| amount.0.parse::<i64>().ok()).sum()
+}
+
+fn domains_of(index: u32, objects: &Indexed<'_>) -> Vec<DomainView> {
+    let mut ours: Vec<&ComputeDomain> = objects.objects.domains.iter().collect();
+    ours.retain(|domain| replica_index(*domain) == Some(index));
+    ours.sort_by_key(|domain| domain.name_any());
+    ours.into_iter().map(domain_view).collect()
+}
+
+fn domain_view(domain: &ComputeDomain) -> DomainView {
+    let empty = DomainStatus::default();
+    let status = domain.status.as_ref().unwrap_or(&empty);
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let is_ready = |node: &&DomainNode| node.status == Readiness::Ready;
+    let cliques: BTreeSet<&str> = status.nodes.iter().map(|node| node.clique_id.as_str()).collect();
+    DomainView {
+        name: domain.name_any(),
+        state: match ready {
+            Some(ready) if ready.status != "True" => ready.reason.clone(),
+            _ if status.status == Readiness::Ready => "Ready".to_owned(),
+            _ => "NotReady".to_owned(),
+        },
+        ready_nodes: status.nodes.iter().filter(is_ready).count(),
+        nodes: status.nodes.len(),
+        cliques: cliques.into_iter().filter(|clique| !clique.is_empty()).count(),
+    }
 }
 
 /// The replica of the set that an object belongs to.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::pod_state::PodState;
 use super::text::abridged;
-use super::{CliqueView, GangView, SetView, build};
+use super::{CliqueView, DomainView, GangView, SetView, build};
 
 /// What can be said of an object in a line.
 struct Fact {
@@ -37,6 +37,8 @@ fn facts(view: &SetView) -> Vec<Fact> {
     for replica in &view.replicas {
         let gangs = replica.gangs.iter();
         facts.extend(gangs.map(|gang| fact(format!("gang {} ({})", gang.name, gang.content), place(gang), true)));
+        let domains = replica.domains.iter();
+        facts.extend(domains.map(|domain| fact(format!("NVLink domain {}", domain.name), formed(domain), true)));
         let cliques = build::cliques_of(replica);
         facts.extend(cliques.map(|clique| fact(clique.object.clone(), pods(clique), !clique.pods.is_empty())));
     }
@@ -57,6 +59,10 @@ fn set(view: &SetView) -> String {
 fn place(gang: &GangView) -> String {
     let place = gang.place.iter().map(|place| format!(" in {place}"));
     format!("{}{}", gang.phase, place.collect::<String>())
+}
+
+fn formed(domain: &DomainView) -> String {
+    format!("{}, {}/{} nodes ready", domain.state, domain.ready_nodes, domain.nodes)
 }
 
 /// How many pods are ready and where, or what the others are doing.

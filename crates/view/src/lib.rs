@@ -115,6 +115,9 @@ pub struct UpdateView {
 pub struct ReplicaView {
     pub index: u32,
     pub gangs: Vec<GangView>,
+    /// Its multi-node NVLink domains.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<DomainView>,
     pub cliques: Vec<CliqueView>,
     pub groups: Vec<GroupView>,
 }
@@ -135,6 +138,19 @@ pub struct GangView {
     /// Why it is not scheduled or not ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<String>,
+}
+
+/// A ComputeDomain: the nodes whose GPUs reach each other by NVLink.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DomainView {
+    pub name: String,
+    /// What its controller says: `Ready`, or why it is not.
+    pub state: String,
+    pub ready_nodes: usize,
+    pub nodes: usize,
+    /// In how many NVLink cliques its nodes are.
+    pub cliques: usize,
 }
 
 /// How much of a component has one revision of the set.

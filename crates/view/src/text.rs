@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::pod_state::PodState;
-use super::{CliqueView, CopyView, GroupView, ReplicaView, SetState, SetView, VersionView, versions};
+use super::{CliqueView, CopyView, DomainView, GroupView, ReplicaView, SetState, SetView, VersionView, versions};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, Default)]
@@ -154,11 +154,30 @@ fn replica_branch(replica: &ReplicaView, style: Style) -> Branch {
             }
         })
         .collect();
+    below.extend(replica.domains.iter().map(|domain| Branch {
+        line: format!("NVLink domain {}  {}", domain.name, domain_state(domain, style)),
+        below: Vec::new(),
+    }));
     below.extend(replica.cliques.iter().map(|clique| clique_branch(clique, width, style)));
     below.extend(replica.groups.iter().map(|group| group_branch(group, width, style)));
     Branch {
         line: format!("replica {}", replica.index),
         below,
+    }
+}
+
+fn domain_state(domain: &DomainView, style: Style) -> String {
+    let colour = if domain.state == "Ready" {
+        Colour::Green
+    } else {
+        Colour::Yellow
+    };
+    let count = format!("{}/{} nodes ready", domain.ready_nodes, domain.nodes);
+    let state = style.paint(&domain.state, colour);
+    match domain.cliques {
+        0 => format!("{state}  {count}"),
+        1 => format!("{state}  {count} in 1 rack"),
+        several => format!("{state}  {count} in {several} racks"),
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) async fn fetch(cluster: &Cluster) -> Result<(Snapshot, String)> {
 }
 
 /// Every object of a collection; none if the cluster does not serve it.
-async fn list(client: &Client, path: &str) -> Result<Option<Vec<Value>>> {
+pub(super) async fn list(client: &Client, path: &str) -> Result<Option<Vec<Value>>> {
     let mut items: Vec<Value> = Vec::new();
     let mut page = String::new();
     loop {
