@@ -26,7 +26,8 @@ const KINDS: [(&str, &str, &str); 13] = [
 ];
 
 /// Fields that differ from run to run, wherever they stand.
-const FLEETING: [&str; 27] = [
+const FLEETING: [&str; 28] = [
+    "podAttempt",
     "lastScheduled",
     "lastReady",
     "lastProgressedAt",
