@@ -3,7 +3,7 @@
 //! A status on its way to a settled state may wait a moment for the next change, so that a clique whose pods become
 //! ready one after another costs one write and not one for each pod. One that has settled is written at once, unless keys wait
 //! for which something happened: what users wait for must not stand behind statuses that few read. A state that others act
-//! on never waits.
+//! on waits only when it changed many times within the last second.
 //!
 //! An object that is gone as soon as it was made is being deleted by somebody who knows more, such as a garbage collector
 //! that has seen its owner go before we have. It is made again, but a few times a second and not as fast as we can.
@@ -38,13 +38,51 @@ pub(crate) enum Load {
     Pressed,
 }
 
+/// How often the status of one object is written within that time, however urgent. A state that changes more often is written
+/// by two operators with views of different age, each of which takes the other's for wrong; their views meet while they wait.
+const STATUSES: usize = 20;
+
 /// What waits, and what was made of late.
 #[derive(Debug, Default)]
 pub(crate) struct Pacing {
     /// Objects with a status that waits, by uid, and since when.
     waiting: Mutex<BTreeMap<String, Timestamp>>,
     /// When objects were made.
-    created: Mutex<BTreeMap<Created, Vec<Timestamp>>>,
+    created: Mutex<Lately<Created>>,
+    /// When statuses were written, by uid.
+    written: Mutex<Lately<String>>,
+}
+
+/// When something was done of late, by what it was done to.
+#[derive(Debug)]
+struct Lately<K>(BTreeMap<K, Vec<Timestamp>>);
+
+impl<K> Default for Lately<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> Lately<K> {
+    fn forget_before(&mut self, now: Timestamp) {
+        self.0.retain(|_, times| {
+            times.retain(|time| after(*time, LONGEST) > now);
+            !times.is_empty()
+        });
+    }
+
+    /// Counts one more time, or says when it may be done again because it was done so often already.
+    fn count(&mut self, key: K, most: usize, now: Timestamp) -> Option<Hold> {
+        let times = self.0.entry(key).or_default();
+        if times.len() < most {
+            times.push(now);
+            return None;
+        }
+        Some(Hold {
+            until: Some(after(times[0], LONGEST)),
+            with_later_stages: true,
+        })
+    }
 }
 
 /// An object that was made.
@@ -58,16 +96,15 @@ struct Created {
 impl Pacing {
     /// Looks at one plan.
     pub(crate) fn round(&self, now: Timestamp, load: Load) -> Round<'_> {
-        let mut created = self.created.lock();
-        created.retain(|_, times| {
-            times.retain(|time| after(*time, LONGEST) > now);
-            !times.is_empty()
-        });
+        let (mut created, mut written) = (self.created.lock(), self.written.lock());
+        created.forget_before(now);
+        written.forget_before(now);
         Round {
             now,
             load,
             waiting: self.waiting.lock(),
             created,
+            written,
         }
     }
 }
@@ -81,7 +118,8 @@ pub(crate) struct Round<'a> {
     now: Timestamp,
     load: Load,
     waiting: MutexGuard<'a, BTreeMap<String, Timestamp>>,
-    created: MutexGuard<'a, BTreeMap<Created, Vec<Timestamp>>>,
+    created: MutexGuard<'a, Lately<Created>>,
+    written: MutexGuard<'a, Lately<String>>,
 }
 
 impl Round<'_> {
@@ -101,15 +139,7 @@ impl Round<'_> {
             namespace: object.metadata.namespace.clone(),
             name: object.metadata.name.clone(),
         };
-        let times = self.created.entry(key).or_default();
-        if times.len() < CREATIONS {
-            times.push(self.now);
-            return None;
-        }
-        Some(Hold {
-            until: Some(after(times[0], LONGEST)),
-            with_later_stages: true,
-        })
+        self.created.count(key, CREATIONS, self.now)
     }
 
     fn hold_status(&mut self, uid: &str, urgency: Urgency) -> Option<Hold> {
@@ -122,7 +152,7 @@ impl Round<'_> {
         let due = after(since, longest);
         if due <= self.now {
             self.waiting.remove(uid);
-            return None;
+            return self.written.count(uid.to_owned(), STATUSES, self.now);
         }
         self.waiting.entry(uid.to_owned()).or_insert(self.now);
         let until = match urgency {
@@ -231,6 +261,19 @@ mod tests {
         assert_eq!(settled(later(30), Load::Pressed), (vec![], Some(later(30))));
         assert_eq!(settled(later(5030), Load::Pressed).0.len(), 1);
         assert_eq!(released(&pacing, status(Urgency::Now), start, Load::Pressed).0.len(), 1);
+    }
+
+    #[test]
+    fn a_status_that_changes_to_and_fro_is_written_a_few_times_a_second() {
+        let pacing = Pacing::default();
+        let start = Timestamp::from_second(100).expect("in range");
+        let later = |milliseconds| start + SignedDuration::from_millis(milliseconds);
+        let urgent = |at| released(&pacing, status(Urgency::Now), at, Load::Idle);
+        for _ in 0..STATUSES {
+            assert_eq!(urgent(start).0.len(), 1);
+        }
+        assert_eq!(urgent(later(10)), (vec![], Some(later(1000))));
+        assert_eq!(urgent(later(1000)).0.len(), 1);
     }
 
     #[test]

@@ -64,8 +64,8 @@ pub struct UpdateStrategy {
     pub strategy: UpdateStrategyType,
     /// Whether no further pod is replaced for a new template. Sizes and lost pods are still reconciled. Without effect
     /// with OnDelete.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub paused: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
     /// Settings of the strategy Coherent; without effect with the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherent: Option<CoherentUpdate>,
@@ -149,12 +149,6 @@ string_enum! {
         /// It is taken back, when pods were placed and did not become ready.
         Rollback = "Rollback",
     }
-}
-
-/// Whether a flag is absent on the wire.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 string_enum! {
