@@ -302,7 +302,9 @@ fn clique_view(
         .map(|pod| pod_view(pod, revision, name, revisions))
         .collect();
     pods.sort_by(|one, other| (one.index, &one.name).cmp(&(other.index, &other.name)));
-    let serving = pods.iter().filter(|pod| pod.state != pod_state::PodState::Terminating);
+    // A pod that ended is shown while it is kept, and counts for nothing.
+    let (ended, gone) = (pod_state::PodState::Ended, pod_state::PodState::Terminating);
+    let serving = pods.iter().filter(|pod| ![ended, gone].contains(&pod.state));
     let mut count = Count {
         desired: i64::from(live.map_or(replicas, |clique| clique.spec.replicas)),
         ..Count::default()
@@ -316,7 +318,10 @@ fn clique_view(
         object: object.to_owned(),
         min_available: min_available.unwrap_or(replicas),
         count,
-        outdated: pods.iter().map(|pod| i64::from(pod.outdated)).sum(),
+        outdated: pods
+            .iter()
+            .map(|pod| i64::from(pod.outdated && pod.state != ended))
+            .sum(),
         versions: versions::of_pods(&pods),
         pods,
     }

@@ -194,6 +194,18 @@ fn a_set_that_was_just_applied_has_its_whole_shape() {
 }
 
 #[test]
+fn pods_that_ended_are_shown_and_count_for_nothing() {
+    let mut world = World::half_running();
+    let before = set_view(&set(json!({})), &world.0);
+    let ended = json!({"metadata": {"name": "llm-0-router-1-ended"}, "status": {"phase": "Failed", "reason": "Evicted", "conditions": []}});
+    world.pod("llm-0-router", "llm-0-100001", 1, "old", Some("n2"), ended);
+    let after = set_view(&set(json!({})), &world.0);
+    let (before, after) = (&before.replicas[0].cliques[0], &after.replicas[0].cliques[0]);
+    assert_eq!((after.count, after.outdated), (before.count, before.outdated));
+    assert_eq!(after.pods.len(), before.pods.len() + 1);
+}
+
+#[test]
 fn states_follow_conditions() {
     let condition = |kind: &str, status: &str| {
         json!({"type": kind, "status": status, "reason": "R", "message": "why",

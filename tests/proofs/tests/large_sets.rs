@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use coppice_operator::Operator;
 use coppice_proofs::audit::Entry;
 use coppice_proofs::stage::{LONG, Stage, in_virtual_time};
 use coppice_proofs::{state, story};
@@ -130,10 +129,11 @@ fn a_deleted_set_costs_no_more_requests_than_it_has_objects_and_goes_one_replica
             "{} requests for {objects} objects: {writes:?}",
             ours.len()
         );
-        let total = ours.len() + collected;
+        // With those of the garbage collector, only what a finalizer held has cost a second request.
+        let held = before["PodClique"] + before["PodCliqueScalingGroup"] + 1;
         assert!(
-            total * 10 <= objects * 13,
-            "{total} requests with those of the garbage collector"
+            ours.len() + collected <= objects + held,
+            "{collected} objects were collected"
         );
 
         // The first replica is gone before a quarter of the pods was asked to go.

@@ -16,16 +16,16 @@ use crate::update::budget::Budget;
 use crate::update::in_progress::{self, Open};
 use crate::update::{Directive, Rolling};
 
-/// Returns how many cliques are being updated and make no progress.
+/// Returns the cliques that are being updated and make no progress.
 pub(crate) fn plan(
     replica: &Replica<'_>,
     directive: Directive,
     rolling: &Rolling,
     terminating: &Terminating,
     draft: &mut Draft,
-) -> u32 {
+) -> Vec<String> {
     let waits = draft.foremost_waits();
-    let mut stuck = 0;
+    let mut stuck = Vec::new();
     for (index, state) in replica.cliques.iter().enumerate() {
         let Some(stored) = state.stored.filter(|_| state.alive()) else {
             continue;
@@ -40,7 +40,9 @@ pub(crate) fn plan(
         progress(replica, directive, rolling, index, before.updated_replicas, &mut status);
         let updating = rolling.cliques.contains(&index);
         judge(replica, stored, state, updating, &mut status);
-        stuck += u32::from(report_update(replica, index, updating, &mut status, draft));
+        if report_update(replica, index, updating, &mut status, draft) {
+            stuck.push(replica.layout.cliques[index].name.clone());
+        }
         mark(replica, stored, terminating, index, &mut status);
         let wait = waits.get(&replica.layout.cliques[index].name);
         report_wait(wait, &mut status.conditions, stored.metadata.generation, replica.now);
