@@ -76,6 +76,12 @@ reasons! {
     WaitingForOldPods: "New pods are created when the old ones of the same gang are gone.";
     WaitingForTerminationDelay: "A clique has fewer pods than minAvailable. All pods of its replica, or of its copy of a scaling group, are replaced at the time that the message names unless enough are ready before.";
     WaitingForUpdateTurn: "Another replica of the set is being updated first.";
+    GangUnschedulable: "A coherent update waits: a gang with the new template is not scheduled. Nothing else is taken down for it.";
+    SurgeCapacityUnavailable: "A coherent update waits: there is no room for the temporary gang that maxSurgeUnits asks for.";
+    UnitsNotReady: "A coherent update waits: pods with the new template are scheduled and not ready yet, or not for minReadySeconds.";
+    BudgetExhausted: "A coherent update waits: one more unavailable unit would be more than maxUnavailable allows.";
+    RevisionMissing: "The ControllerRevision with the template of a pod or of an update does not exist or cannot be read. It is not guessed.";
+    UpdateRolledBack: "A coherent update was taken back by onFailure: Rollback: its pods were scheduled and did not get ready in time. A new template ends that.";
     UpdatePaused: "updateStrategy.paused is set: no pod is replaced for a new template. Sizes and lost pods are still reconciled.";
     AllReplicasAvailable: "Every replica of the set is available.";
     ReplicasUnavailable: "Some replica of the set is not available.";

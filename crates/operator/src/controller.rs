@@ -16,6 +16,7 @@ use coppice_core::packing::topology_name;
 use coppice_core::reasons::Reason;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::report;
+use coppice_core::revisions::{Revisions, StoredRevision};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::{Settings, TopologyLevels};
 use coppice_core::snapshot::{ReplicaSnapshot, target_of};
@@ -26,6 +27,7 @@ use coppice_runtime::queue::{Outcome, Priority, Queue};
 use coppice_runtime::supervise::panic_message;
 use coppice_runtime::write::WriteError;
 use futures::FutureExt;
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tracing::{debug, warn};
@@ -49,6 +51,9 @@ struct Identities {
     whole: GenerationIdentity,
 }
 
+/// A version of a ControllerRevision.
+type RevisionKey = (Option<String>, Option<String>);
+
 /// What workers share.
 pub(crate) struct Controller {
     pub(crate) world: World,
@@ -60,6 +65,7 @@ pub(crate) struct Controller {
     trouble: Trouble,
     summaries: Mutex<BTreeMap<SetKey, BTreeMap<u32, ReplicaSummary>>>,
     identities: Mutex<BTreeMap<SetKey, Arc<Identities>>>,
+    revisions: Mutex<BTreeMap<SetKey, BTreeMap<RevisionKey, Arc<StoredRevision>>>>,
     served: OnceLock<Served>,
 }
 
@@ -81,6 +87,7 @@ impl Controller {
             trouble: Trouble::default(),
             summaries: Mutex::default(),
             identities: Mutex::default(),
+            revisions: Mutex::default(),
             served: OnceLock::new(),
         }
     }
@@ -149,6 +156,7 @@ impl Controller {
         if new.is_none() {
             self.summaries.lock().remove(&key);
             self.identities.lock().remove(&key);
+            self.revisions.lock().remove(&key);
             self.trouble.forget(&key);
             return;
         }
@@ -292,6 +300,9 @@ impl Controller {
             let topology = self.topology(&moment, &set);
             let mut context = self.context(key, &set, topology.as_ref());
             context.adopted_hash = adopted_hash(&context, &revisions);
+            if context.coherent() {
+                context.revisions = self.templates(key, &revisions);
+            }
             context.backend = self.backend(&moment, &context);
             context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
             let plan = plan_replica(&context, &snapshot, now);
@@ -355,6 +366,9 @@ impl Controller {
         let topology = self.topology(&moment, &set);
         let mut context = self.context(key, &set, topology.as_ref());
         context.adopted_hash = adopted_hash(&context, &revisions);
+        if context.coherent() {
+            context.revisions = self.templates(key, &revisions);
+        }
         context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
         let gone = replicas.values().all(|replica| !replica.exists);
         let existing = if context.deleting() && gone {
@@ -382,6 +396,23 @@ impl Controller {
             deadline: None,
             seen: Some(Seen::Set { set, replica: None }),
         }
+    }
+
+    /// The templates in the revisions of a set, each version of a revision read once.
+    fn templates(&self, key: &SetKey, revisions: &[Arc<ControllerRevision>]) -> Arc<Revisions> {
+        let mut kept = self.revisions.lock();
+        let before = kept.remove(key).unwrap_or_default();
+        let read = |revision: &Arc<ControllerRevision>| {
+            let metadata = &revision.metadata;
+            let version = (metadata.uid.clone(), metadata.resource_version.clone());
+            let known = before.get(&version).cloned();
+            let read = known.or_else(|| StoredRevision::read(revision).map(Arc::new))?;
+            Some((version, read))
+        };
+        let now: BTreeMap<RevisionKey, Arc<StoredRevision>> = revisions.iter().filter_map(read).collect();
+        let all = now.values().cloned().collect();
+        kept.insert(key.clone(), now);
+        Arc::new(all)
     }
 
     /// What the objects of the set's scheduler need to know.
@@ -490,7 +521,16 @@ fn concerning_replicas(set: &PodCliqueSet) -> impl PartialEq {
         progress.map(|progress| {
             (
                 progress.update_ended_at.is_some(),
-                progress.currently_updating.first().map(|update| update.replica_index),
+                progress
+                    .currently_updating
+                    .iter()
+                    .map(|update| update.replica_index)
+                    .collect::<Vec<_>>(),
+                (
+                    progress.in_scope_standalone_pod_cliques.clone(),
+                    progress.in_scope_pod_clique_scaling_groups.clone(),
+                ),
+                progress.rolled_back == Some(true),
             )
         }),
     )

@@ -9,9 +9,8 @@ use super::pods::PodNames;
 use super::{Draft, Replica, Wait};
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, ConditionType, Verdict};
-use crate::layout::GangLayout;
 use crate::reasons::Reason;
-use crate::snapshot::target_of;
+use crate::snapshot::{PodFacts, target_of};
 
 /// Returns how far each gang is.
 pub(crate) fn plan(
@@ -22,7 +21,7 @@ pub(crate) fn plan(
 ) -> Vec<(String, PodGangPhase)> {
     let mut phases = Vec::new();
     let waits = draft.foremost_waits();
-    for gang in replica.layout.live_gangs() {
+    for (position, gang) in replica.layout.live_gangs() {
         let Some(stored) = replica.snapshot.gangs.get(&gang.name) else {
             continue;
         };
@@ -31,9 +30,9 @@ pub(crate) fn plan(
         }
         let before = stored.status.clone().unwrap_or_default();
         let mut status = before.clone();
-        let created = all_exist(replica, gang, pods);
-        let scheduled = lacking(replica, gang, "on nodes", |clique| replica.cliques[clique].scheduled());
-        let ready = lacking(replica, gang, "ready", |clique| replica.cliques[clique].ready());
+        let created = all_exist(replica, position, pods);
+        let scheduled = lacking(replica, position, "on nodes", |pod| pod.scheduled);
+        let ready = lacking(replica, position, "ready", |pod| pod.ready);
         status.phase = match (&scheduled, &ready) {
             (Some(_), _) => PodGangPhase::Pending,
             (None, Some(_)) => PodGangPhase::Starting,
@@ -114,23 +113,26 @@ pub(crate) fn plan(
     phases
 }
 
-fn all_exist(replica: &Replica<'_>, gang: &GangLayout, pods: &PodNames) -> bool {
+fn all_exist(replica: &Replica<'_>, position: usize, pods: &PodNames) -> bool {
+    let gang = &replica.layout.gangs[position];
+    let of_gang = pods.get(&gang.name);
     gang.cliques.iter().all(|&index| {
         let clique = &replica.layout.cliques[index];
-        let names = pods.get(&clique.name).map(Vec::as_slice).unwrap_or_default();
-        names.len() >= clique.replicas as usize && names.iter().all(|name| replica.snapshot.pods.contains_key(name))
+        let names = of_gang.and_then(|pods| pods.get(&clique.name));
+        let names = names.map(Vec::as_slice).unwrap_or_default();
+        let wanted = clique.share_in(position).map_or(0, |share| share.pods);
+        names.len() >= wanted as usize && names.iter().all(|name| replica.snapshot.pods.contains_key(name))
     })
 }
 
 /// Which clique lacks how many, in words.
-fn lacking(replica: &Replica<'_>, gang: &GangLayout, what: &str, have: impl Fn(usize) -> u32) -> Option<String> {
-    gang.cliques.iter().find_map(|&index| {
-        let (clique, count) = (&replica.layout.cliques[index], have(index));
-        (count < clique.min_available).then(|| {
-            format!(
-                "{} has {count} of {} needed pods {what}",
-                clique.name, clique.min_available
-            )
-        })
+fn lacking(replica: &Replica<'_>, position: usize, what: &str, has: impl Fn(&PodFacts) -> bool) -> Option<String> {
+    replica.layout.gangs[position].cliques.iter().find_map(|&index| {
+        let (minimum, count) = (
+            replica.layout.minimum_in(position, index),
+            replica.count_in(position, index, &has),
+        );
+        let name = &replica.layout.cliques[index].name;
+        (count < minimum).then(|| format!("{name} has {count} of {minimum} needed pods {what}"))
     })
 }

@@ -1,7 +1,7 @@
 //! The PodGangs of a replica. A gang is written before the pods it lists, under the names they will have, so that a
 //! scheduler never sees a pod whose gang it does not know.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::annotations;
 use coppice_api::types::PodGang;
@@ -29,7 +29,8 @@ const OURS: [&str; 4] = [
 pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) -> PodGroupReports {
     let context = replica.context;
     let mut reports = PodGroupReports::default();
-    for gang in replica.layout.live_gangs().filter(|gang| gang.complete) {
+    let none = BTreeMap::new();
+    for (position, gang) in replica.layout.live_gangs().filter(|(_, gang)| gang.complete) {
         let stored = replica.snapshot.gangs.get(&gang.name);
         // A gang that is too large is not begun.
         if stored.is_none() && gang.cliques.iter().any(|&clique| replica.layout.cliques[clique].held) {
@@ -40,8 +41,8 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
             context.settings,
             context.topology,
             &replica.layout,
-            gang,
-            pods,
+            position,
+            pods.get(&gang.name).unwrap_or(&none),
         );
         match stored {
             None => draft.gangs.push(Command::Create(desired)),
@@ -56,7 +57,7 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
             }
         }
     }
-    let wanted: BTreeSet<&str> = replica.layout.live_gangs().map(|gang| gang.name.as_str()).collect();
+    let wanted: BTreeSet<&str> = replica.layout.live_gangs().map(|(_, gang)| gang.name.as_str()).collect();
     // A gang that was replaced by one of another name goes when the last of its pods has changed over.
     let active = replica.cliques.iter().flat_map(|clique| &clique.active);
     let in_use: BTreeSet<&str> = active.map(|pod| pod.membership.gang.as_str()).collect();

@@ -104,9 +104,8 @@ impl Case {
         let gangs: Vec<Value> = match self.content.get("gang") {
             Some(gang) => vec![gang.clone()],
             None => layout
-                .gangs
-                .iter()
-                .map(|gang| {
+                .live_gangs()
+                .map(|(gang, _)| {
                     let levels = topology.as_ref().map(|(levels, _)| levels);
                     json!(pod_gang(&facts, &settings, levels, &layout, gang, &pods))
                 })

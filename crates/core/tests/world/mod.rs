@@ -557,6 +557,7 @@ fn pod_facts(pod: &Value) -> PodFacts {
         }),
         other_gates: Vec::new(),
         ready,
+        ready_since: None,
         failing: pod["status"]["stuck"] == true,
     }
 }
