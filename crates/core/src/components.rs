@@ -64,11 +64,17 @@ fn revision(
     identity: impl Fn(usize) -> Option<TemplateIdentity>,
 ) -> Option<String> {
     if component.group.is_none() {
-        return component.cliques.first().and_then(|position| identity(*position)).map(|found| found.label());
+        return component
+            .cliques
+            .first()
+            .and_then(|position| identity(*position))
+            .map(|found| found.label());
     }
     let name = |position: usize| context.facts.cliques[position].template.name.as_str();
     let cliques = component.cliques.iter();
-    let named: Option<Vec<_>> = cliques.map(|&position| Some((name(position), identity(position)?))).collect();
+    let named: Option<Vec<_>> = cliques
+        .map(|&position| Some((name(position), identity(position)?)))
+        .collect();
     Some(GenerationIdentity::of(&named?, CliqueOrder::Free).label())
 }
 

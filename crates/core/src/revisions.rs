@@ -38,7 +38,9 @@ impl StoredRevision {
         Some(Self {
             name: revision.metadata.name.clone()?,
             number: revision.revision.unwrap_or(0),
-            adopted: annotations.and_then(|all| all.get(annotations::ADOPTED_GENERATION_HASH)).cloned(),
+            adopted: annotations
+                .and_then(|all| all.get(annotations::ADOPTED_GENERATION_HASH))
+                .cloned(),
             generation: content.generation(),
             cliques: cliques.collect(),
         })

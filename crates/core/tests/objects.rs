@@ -108,7 +108,11 @@ fn pod_of(clique_name: &str, index: u32) -> Value {
         &layout,
         clique,
         &stored,
-        PodIdentity { index, token: "1", ..PodIdentity::default() },
+        PodIdentity {
+            index,
+            token: "1",
+            ..PodIdentity::default()
+        },
     ))
 }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::{Arc, OnceLock};
 
 use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
-use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
+use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet, UpdateStrategyType};
 use coppice_core::backends::BackendContext;
 use coppice_core::command::{Command, Kind as CommandKind, Target};
 use coppice_core::context::SetContext;
@@ -27,8 +27,9 @@ use coppice_runtime::queue::{Outcome, Priority, Queue};
 use coppice_runtime::supervise::panic_message;
 use coppice_runtime::write::WriteError;
 use futures::FutureExt;
-use k8s_openapi::api::apps::v1::ControllerRevision;
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 use tracing::{debug, warn};
 
@@ -123,6 +124,14 @@ impl Controller {
             // A binding may name an object of any name, and there are few of both.
             let bindings = controller.world.topologies.all(&controller.world.cache.moment());
             bindings.iter().for_each(|binding| controller.mark_topology(binding));
+        });
+        let controller = self.clone();
+        self.world.revisions.on_change(move |change| {
+            // With coherent updates pods are made from what revisions hold.
+            for revision in change.old.iter().chain(&change.new) {
+                let controlled = |set: &PodCliqueSet| is_owner(set, &revision.metadata) && is_coherent(set);
+                controller.mark_where(controlled);
+            }
         });
         let controller = self.clone();
         self.world.claim_templates.on_change(move |change| {
@@ -504,6 +513,16 @@ fn key_of(set: &PodCliqueSet) -> SetKey {
         set.metadata.namespace.as_deref().unwrap_or_default(),
         set.metadata.name.as_deref().unwrap_or_default(),
     )
+}
+
+fn is_owner(set: &PodCliqueSet, metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
+}
+
+fn is_coherent(set: &PodCliqueSet) -> bool {
+    let strategy = set.spec.update_strategy.as_ref();
+    strategy.is_some_and(|strategy| strategy.strategy == UpdateStrategyType::Coherent)
 }
 
 /// The part of a set that its replicas are planned from.

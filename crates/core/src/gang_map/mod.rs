@@ -105,7 +105,12 @@ impl GangMap {
         let entries = before.iter().map(|entry| Entry {
             epoch: entry.epoch,
             role: entry.entry.role.clone(),
-            depends_on: entry.entry.depends_on.iter().filter_map(|text| Epoch::parse(text)).collect(),
+            depends_on: entry
+                .entry
+                .depends_on
+                .iter()
+                .filter_map(|text| Epoch::parse(text))
+                .collect(),
             written: entry.entry.clone(),
         });
         Self {

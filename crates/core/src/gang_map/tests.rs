@@ -33,7 +33,10 @@ fn entries(map: &GangMap) -> Value {
 
 /// The position of the entry of each copy.
 fn homes(map: &GangMap) -> Vec<Vec<usize>> {
-    map.copies.iter().map(|copies| copies.values().copied().collect()).collect()
+    map.copies
+        .iter()
+        .map(|copies| copies.values().copied().collect())
+        .collect()
 }
 
 fn after(map: &PodGangMapSpec, units: &Units<'_>) -> GangMap {

@@ -147,7 +147,9 @@ pub(crate) fn of_group(replica: &Replica<'_>, group: usize, available: u32, upda
     let minimum = replica.context.facts.groups[group].min_available.min(layout.count());
     let settings = replica.context.settings;
     let without = |is_broken: &dyn Fn(&CliqueState<'_>) -> bool| {
-        let healthy = layout.permanent().filter(|copy| !replica.cliques[layout.members(*copy)].iter().any(is_broken));
+        let healthy = layout
+            .permanent()
+            .filter(|copy| !replica.cliques[layout.members(*copy)].iter().any(is_broken));
         u32::try_from(healthy.count()).unwrap_or(0)
     };
     let healthy = without(&|state| of_clique(state, false, settings).status == Some(true));

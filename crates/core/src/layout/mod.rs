@@ -87,7 +87,10 @@ impl GroupLayout {
 
     /// The copies that are laid out and not temporary.
     pub fn permanent(&self) -> impl Iterator<Item = u32> {
-        self.copies.iter().copied().filter(|copy| !self.temporary.contains(copy))
+        self.copies
+            .iter()
+            .copied()
+            .filter(|copy| !self.temporary.contains(copy))
     }
 
     /// How many copies are laid out, without temporary ones.
@@ -353,7 +356,14 @@ impl ReplicaLayout {
                 pods: 0,
                 parents: shared.parents(facts, self, position, gang),
             };
-            self.add_clique(facts, live, position, object, Place::Member { group, copy }, vec![share]);
+            self.add_clique(
+                facts,
+                live,
+                position,
+                object,
+                Place::Member { group, copy },
+                vec![share],
+            );
         }
     }
 
@@ -422,7 +432,9 @@ impl ReplicaLayout {
     /// The pods that a clique must have in a gang: its minimum, as far as it has pods there.
     pub fn minimum_in(&self, gang: usize, clique: usize) -> u32 {
         let clique = &self.cliques[clique];
-        clique.share_in(gang).map_or(0, |share| clique.min_available.min(share.pods))
+        clique
+            .share_in(gang)
+            .map_or(0, |share| clique.min_available.min(share.pods))
     }
 
     /// The copies of a group that are in a gang.
@@ -432,7 +444,9 @@ impl ReplicaLayout {
             Some(_) => Vec::new(),
             None => {
                 let all = self.map.copies.get(group).into_iter().flatten();
-                all.filter(|(_, entry)| Some(**entry) == gang.entry).map(|(copy, _)| *copy).collect()
+                all.filter(|(_, entry)| Some(**entry) == gang.entry)
+                    .map(|(copy, _)| *copy)
+                    .collect()
             }
         }
     }
@@ -446,7 +460,9 @@ impl ReplicaLayout {
     pub fn dependencies<'a>(&'a self, gang: &'a GangLayout) -> impl Iterator<Item = &'a GangLayout> {
         let epochs = gang.entry.map(|entry| self.map.entries[entry].depends_on.as_slice());
         let wanted = move |entry: usize| epochs.is_some_and(|epochs| epochs.contains(&self.map.entries[entry].epoch));
-        let all = self.live_gangs().filter(move |(_, other)| other.entry.is_some_and(wanted));
+        let all = self
+            .live_gangs()
+            .filter(move |(_, other)| other.entry.is_some_and(wanted));
         all.map(|(_, other)| other)
     }
 }

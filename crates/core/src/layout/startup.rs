@@ -81,7 +81,9 @@ fn parents(facts: &SetFacts<'_>, layout: &ReplicaLayout, position: usize, gang: 
                 }));
             }
             (None, None) => {
-                let pods = here.entry.map_or(0, |entry| layout.map.entries[entry].pods(clique_name));
+                let pods = here
+                    .entry
+                    .map_or(0, |entry| layout.map.entries[entry].pods(clique_name));
                 let minimum = if alone { minimum } else { minimum.min(pods) };
                 if minimum > 0 {
                     expanded.push(Parent {

@@ -124,7 +124,12 @@ pub fn pod_clique(
         pod_spec: template.pod_spec,
         replicas: number(clique.replicas),
         min_available: Some(number(of_set.min_available)),
-        starts_after: clique.newest().parents.iter().map(|parent| parent.clique.clone()).collect(),
+        starts_after: clique
+            .newest()
+            .parents
+            .iter()
+            .map(|parent| parent.clique.clone())
+            .collect(),
         auto_scaling_config: of_set.template.spec.auto_scaling_config.clone(),
         ..PodCliqueSpec::default()
     };

@@ -39,7 +39,11 @@ pub fn pod_gang(
         .cliques
         .iter()
         // A clique that is scaled to zero has nothing to place.
-        .filter(|index| layout.cliques[**index].share_in(position).is_some_and(|share| share.pods > 0))
+        .filter(|index| {
+            layout.cliques[**index]
+                .share_in(position)
+                .is_some_and(|share| share.pods > 0)
+        })
         .map(|&index| {
             let clique = &layout.cliques[index];
             let mut names = pods.get(&clique.name).cloned().unwrap_or_default();

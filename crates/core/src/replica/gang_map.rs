@@ -42,7 +42,12 @@ pub(crate) fn change(replica: &Replica<'_>, step: &Step, map: &Map) -> Vec<Vec<C
     let spec = step.to_spec(context, replica.snapshot, map);
     let made_from = MadeFrom::of(context.facts.set, replica.snapshot);
     let command = match replica.snapshot.map.as_deref() {
-        None => Some(Command::Create(objects::gang_map(&context.facts, index, &spec, &made_from))),
+        None => Some(Command::Create(objects::gang_map(
+            &context.facts,
+            index,
+            &spec,
+            &made_from,
+        ))),
         Some(stored) if stored.metadata.deletion_timestamp.is_some() => None,
         Some(stored) => merge_patch(&json!(stored.spec), &json!(spec)).map(|patch| Command::Merge {
             target: target_of(Kind::PodGangMap, &stored.metadata),

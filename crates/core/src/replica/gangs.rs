@@ -57,7 +57,11 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
             }
         }
     }
-    let wanted: BTreeSet<&str> = replica.layout.live_gangs().map(|(_, gang)| gang.name.as_str()).collect();
+    let wanted: BTreeSet<&str> = replica
+        .layout
+        .live_gangs()
+        .map(|(_, gang)| gang.name.as_str())
+        .collect();
     // A gang that was replaced by one of another name goes when the last of its pods has changed over.
     let active = replica.cliques.iter().flat_map(|clique| &clique.active);
     let in_use: BTreeSet<&str> = active.map(|pod| pod.membership.gang.as_str()).collect();

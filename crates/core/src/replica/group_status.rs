@@ -52,7 +52,15 @@ pub(crate) fn plan(
                 .filter(|group| group.metadata.deletion_timestamp.is_none())
             {
                 let updating = rolling.groups.contains(&group);
-                write(replica, group, stored, &mut counts, (updating, rolling.excuses_group(group)), terminating, draft);
+                write(
+                    replica,
+                    group,
+                    stored,
+                    &mut counts,
+                    (updating, rolling.excuses_group(group)),
+                    terminating,
+                    draft,
+                );
             }
             counts
         })

@@ -116,7 +116,9 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let directive = update::directive(context, snapshot.index);
     let given = !matches!(directive, Directive::Hold | Directive::Paused);
     let step = in_step::is_planned(context, snapshot).then(|| Step::new(context, snapshot, now));
-    let laid_out = step.as_ref().and_then(|step| Some((step, step.map.as_ref().or(step.outcome.map.as_ref())?)));
+    let laid_out = step
+        .as_ref()
+        .and_then(|step| Some((step, step.map.as_ref().or(step.outcome.map.as_ref())?)));
     let replica = match laid_out {
         Some((step, map)) => {
             let map = step.laid_out(context, snapshot, map);

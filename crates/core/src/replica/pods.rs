@@ -70,11 +70,14 @@ pub(crate) fn plan(
         let token = state.attempt.token();
         let templates: Vec<_> = stored.map_or_else(Vec::new, |stored| {
             let all = 0..clique.shares.len();
-            all.map(|share| rendering::of_share(replica, index, share, stored)).collect()
+            all.map(|share| rendering::of_share(replica, index, share, stored))
+                .collect()
         });
         for slot in missing {
             list(slot.share, state.attempt.pod_name(&clique.name, slot.index));
-            let Some(template) = templates.get(slot.share) else { continue };
+            let Some(template) = templates.get(slot.share) else {
+                continue;
+            };
             let Some(template) = template else {
                 let message = "the template of its revision is not stored; the pod is created when it is".to_owned();
                 draft.wait(&clique.name, Reason::RevisionMissing, message);
@@ -151,7 +154,10 @@ pub(super) fn free_slots(state: &CliqueState<'_>) -> Vec<Slot> {
     let planned = state.planned.iter().copied().fold(0, u32::saturating_add);
     let room = (planned as usize).saturating_sub(kept.len());
     let lacking = |(share, part): (usize, &Vec<&std::sync::Arc<PodFacts>>)| {
-        let present = part.iter().filter(|pod| kept.iter().any(|kept| kept.uid == pod.uid)).count();
+        let present = part
+            .iter()
+            .filter(|pod| kept.iter().any(|kept| kept.uid == pod.uid))
+            .count();
         let missing = (state.planned[share] as usize).saturating_sub(present);
         std::iter::repeat_n(share, missing)
     };

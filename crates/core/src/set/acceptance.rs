@@ -96,7 +96,12 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
     };
     let limit = facts.set.spec.revision_history_limit;
     let limit = limit.map_or(DEFAULT_HISTORY_LIMIT, |limit| usize::try_from(limit).unwrap_or(0));
-    let history = plan_history(&snapshot.revisions, &desired, limit, &super::coherent::in_use(context, snapshot));
+    let history = plan_history(
+        &snapshot.revisions,
+        &desired,
+        limit,
+        &super::coherent::in_use(context, snapshot),
+    );
     let target = |name: String, uid: Option<String>, version: Option<String>| Target {
         kind: Kind::ControllerRevision,
         namespace: facts.namespace().to_owned(),

@@ -38,7 +38,10 @@ pub(crate) fn advance(
             status.updated_replicas = 0;
         }
     }
-    let wanted: Vec<Revision> = components.iter().map(|component| Revision::new(&component.wanted)).collect();
+    let wanted: Vec<Revision> = components
+        .iter()
+        .map(|component| Revision::new(&component.wanted))
+        .collect();
     let replicas = facts(context, snapshot);
     let record = coherent::plan_set(&wanted, knobs_of_set(context), &before, &replicas);
     let changed = *acceptance == Acceptance::Changed;
@@ -49,18 +52,27 @@ pub(crate) fn advance(
 fn read(context: &SetContext<'_>, components: &[ComponentFacts], status: &PodCliqueSetStatus) -> SetRecord {
     let hash = status.current_generation_hash.as_deref();
     let wanted: Option<Vec<Revision>> = if context.accepted() == Some(true) {
-        Some(components.iter().map(|component| Revision::new(&component.wanted)).collect())
+        Some(
+            components
+                .iter()
+                .map(|component| Revision::new(&component.wanted))
+                .collect(),
+        )
     } else {
         let stored = hash.and_then(|hash| context.revisions.of_generation(hash));
         stored.and_then(|stored| {
-            let all = components.iter().map(|component| revision_in(context, component, stored));
+            let all = components
+                .iter()
+                .map(|component| revision_in(context, component, stored));
             all.map(|hash| hash.map(|hash| Revision::new(&hash))).collect()
         })
     };
     let progress = status.update_progress.as_ref();
     let open = progress.filter(|progress| progress.update_ended_at.is_none());
     let previous = progress.and_then(|progress| {
-        let names = components.iter().map(|component| progress.previous_revisions.get(&component.name));
+        let names = components
+            .iter()
+            .map(|component| progress.previous_revisions.get(&component.name));
         names.map(|hash| hash.map(|hash| Revision::new(hash))).collect()
     });
     let in_scope = |component: &ComponentFacts| {
@@ -69,14 +81,19 @@ fn read(context: &SetContext<'_>, components: &[ComponentFacts], status: &PodCli
                 || progress.in_scope_pod_clique_scaling_groups.contains(&component.name)
         })
     };
-    let scope = components.iter().enumerate().filter(|(_, component)| in_scope(component));
+    let scope = components
+        .iter()
+        .enumerate()
+        .filter(|(_, component)| in_scope(component));
     let admitted = open.into_iter().flat_map(|progress| &progress.currently_updating);
     SetRecord {
         wanted: wanted.unwrap_or_default(),
         previous: previous.unwrap_or_default(),
         rolled_back: progress.is_some_and(|progress| progress.rolled_back == Some(true)),
         scope: scope.map(|(position, _)| position).collect(),
-        admitted: admitted.filter_map(|update| u32::try_from(update.replica_index).ok()).collect(),
+        admitted: admitted
+            .filter_map(|update| u32::try_from(update.replica_index).ok())
+            .collect(),
     }
 }
 
@@ -164,11 +181,21 @@ fn described(
     let phase = step.filter(|step| !matches!(step.phase, Phase::Idle | Phase::Queued));
     ReplicaUpdateProgress {
         replica_index: index,
-        update_started_at: old.and_then(|old| old.update_started_at.clone()).or_else(|| Some(stamp.clone())),
-        in_flight_epochs: step.into_iter().flat_map(|step| &step.in_flight).map(ToString::to_string).collect(),
-        message: phase.map(|step| step.message.clone()).filter(|message| !message.is_empty()),
+        update_started_at: old
+            .and_then(|old| old.update_started_at.clone())
+            .or_else(|| Some(stamp.clone())),
+        in_flight_epochs: step
+            .into_iter()
+            .flat_map(|step| &step.in_flight)
+            .map(ToString::to_string)
+            .collect(),
+        message: phase
+            .map(|step| step.message.clone())
+            .filter(|message| !message.is_empty()),
         phase: phase.map(|step| format!("{:?}", step.phase)),
-        reason: phase.and_then(|step| reason(step.reason)).map(|reason| reason.as_str().to_owned()),
+        reason: phase
+            .and_then(|step| reason(step.reason))
+            .map(|reason| reason.as_str().to_owned()),
         components: step.map(|step| step.components.clone()).unwrap_or_default(),
         unknown: old.map(|old| old.unknown.clone()).unwrap_or_default(),
         ..ReplicaUpdateProgress::default()

@@ -68,7 +68,11 @@ impl<'a> Replica<'a> {
         by_map: bool,
         now: Timestamp,
     ) -> Self {
-        let homes = if by_map { homes(snapshot, &layout) } else { Homes::ByClique };
+        let homes = if by_map {
+            homes(snapshot, &layout)
+        } else {
+            Homes::ByClique
+        };
         let mut pods: BTreeMap<&str, Vec<&Arc<PodFacts>>> = BTreeMap::new();
         for pod in snapshot.pods.values() {
             pods.entry(&pod.clique).or_default().push(pod);
@@ -97,7 +101,9 @@ impl<'a> Replica<'a> {
     pub(crate) fn count_in(&self, gang: usize, clique: usize, wanted: impl Fn(&PodFacts) -> bool) -> u32 {
         let shares = &self.layout.cliques[clique].shares;
         let part = shares.iter().position(|share| share.gang == gang);
-        let pods = part.map(|part| self.cliques[clique].parts[part].as_slice()).unwrap_or_default();
+        let pods = part
+            .map(|part| self.cliques[clique].parts[part].as_slice())
+            .unwrap_or_default();
         u32::try_from(pods.iter().filter(|pod| wanted(pod)).count()).unwrap_or(u32::MAX)
     }
 
@@ -115,7 +121,11 @@ impl<'a> Replica<'a> {
 fn homes<'a>(snapshot: &'a ReplicaSnapshot, layout: &'a ReplicaLayout) -> Homes<'a> {
     let others = snapshot.gangs.iter().filter(|(_, gang)| entry_of_gang(gang).is_some());
     let mut known: BTreeMap<&str, Option<usize>> = others.map(|(name, _)| (name.as_str(), None)).collect();
-    known.extend(layout.live_gangs().map(|(position, gang)| (gang.name.as_str(), Some(position))));
+    known.extend(
+        layout
+            .live_gangs()
+            .map(|(position, gang)| (gang.name.as_str(), Some(position))),
+    );
     Homes::ByLabel(known)
 }
 

@@ -65,13 +65,17 @@ impl Rolling {
     /// Whether too few pods of a clique are no breach, because it is being replaced.
     pub fn excuses_clique(&self, index: usize) -> bool {
         let in_flight = self.in_flight.as_ref();
-        in_flight.map_or(&self.cliques, |in_flight| &in_flight.cliques).contains(&index)
+        in_flight
+            .map_or(&self.cliques, |in_flight| &in_flight.cliques)
+            .contains(&index)
     }
 
     /// The same for a scaling group.
     pub fn excuses_group(&self, group: usize) -> bool {
         let in_flight = self.in_flight.as_ref();
-        in_flight.map_or(&self.groups, |in_flight| &in_flight.groups).contains(&group)
+        in_flight
+            .map_or(&self.groups, |in_flight| &in_flight.groups)
+            .contains(&group)
     }
 }
 

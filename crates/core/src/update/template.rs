@@ -12,16 +12,16 @@ use crate::state::Replica;
 pub(crate) fn patch(replica: &Replica<'_>, index: usize) -> Option<Command> {
     let position = replica.layout.cliques[index].position;
     let hash = replica.context.identities[position].label();
-    patch_to(replica, index, TemplateSource::of_set(&replica.context.facts, position), &hash)
+    patch_to(
+        replica,
+        index,
+        TemplateSource::of_set(&replica.context.facts, position),
+        &hash,
+    )
 }
 
 /// The patch that gives a clique a template with its hash.
-pub(crate) fn patch_to(
-    replica: &Replica<'_>,
-    index: usize,
-    source: TemplateSource<'_>,
-    hash: &str,
-) -> Option<Command> {
+pub(crate) fn patch_to(replica: &Replica<'_>, index: usize, source: TemplateSource<'_>, hash: &str) -> Option<Command> {
     let clique = &replica.layout.cliques[index];
     let stored = replica.cliques[index].stored?;
     let desired = objects::clique_template(&replica.context.facts, &replica.layout, clique, source, hash);

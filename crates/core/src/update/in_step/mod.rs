@@ -84,7 +84,10 @@ impl Step {
     pub(crate) fn new(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: Timestamp) -> Self {
         let components = components(context);
         let target = target::target(context, snapshot, &components, &live_sizes(snapshot));
-        let stored = snapshot.map.as_ref().filter(|map| map.metadata.deletion_timestamp.is_none());
+        let stored = snapshot
+            .map
+            .as_ref()
+            .filter(|map| map.metadata.deletion_timestamp.is_none());
         let map = stored.and_then(|stored| target::read_map(context, &components, &target, &stored.spec));
         let observed = observe::observe(context, snapshot, &components, map.as_ref());
         let record = stored.map(|stored| record::read(stored.status.as_ref(), &components));
@@ -102,12 +105,23 @@ impl Step {
     pub(crate) fn to_spec(&self, context: &SetContext<'_>, snapshot: &ReplicaSnapshot, map: &Map) -> PodGangMapSpec {
         let stored = snapshot.map.as_ref().map(|map| &map.spec);
         let replica = i32::try_from(snapshot.index).unwrap_or(i32::MAX);
-        to_spec(map, &self.target.components, replica, &context.generation_hash(), stored)
+        to_spec(
+            map,
+            &self.target.components,
+            replica,
+            &context.generation_hash(),
+            stored,
+        )
     }
 
     /// A map as it is laid out.
     pub(crate) fn laid_out(&self, context: &SetContext<'_>, snapshot: &ReplicaSnapshot, map: &Map) -> GangMap {
-        let groups: Vec<&str> = context.facts.groups.iter().map(|group| group.config.name.as_str()).collect();
+        let groups: Vec<&str> = context
+            .facts
+            .groups
+            .iter()
+            .map(|group| group.config.name.as_str())
+            .collect();
         GangMap::of_spec(&self.to_spec(context, snapshot, map), &groups)
     }
 

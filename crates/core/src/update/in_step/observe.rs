@@ -37,23 +37,40 @@ pub(super) fn observe(
     // Pods of one clique in one epoch; a copy is all cliques that it has there.
     let mut units: BTreeMap<(usize, Option<u32>, Epoch), (Role, Vec<(Home<'_>, &PodFacts)>)> = BTreeMap::new();
     for pod in snapshot.pods.values().filter(|pod| !pod.finished) {
-        let Some(home) = homes.get(pod.clique.as_str()) else { continue };
+        let Some(home) = homes.get(pod.clique.as_str()) else {
+            continue;
+        };
         if home.clique.metadata.uid.as_deref() != Some(&pod.owner_uid) {
             continue;
         }
         let (epoch, role) = gangs.of_pod(pod, *home);
-        let of_unit = units.entry((home.component, home.copy, epoch)).or_insert((role, Vec::new()));
+        let of_unit = units
+            .entry((home.component, home.copy, epoch))
+            .or_insert((role, Vec::new()));
         of_unit.1.push((*home, pod));
     }
-    let reader = Reader { context, components, map };
+    let reader = Reader {
+        context,
+        components,
+        map,
+    };
     let mut found: Vec<(Timestamp, String, LiveUnit)> = Vec::new();
     for ((component, copy, epoch), (role, pods)) in units {
-        let wanted = Wanted { component, copy, epoch, role };
+        let wanted = Wanted {
+            component,
+            copy,
+            epoch,
+            role,
+        };
         if copy.is_some() {
             let live: Vec<_> = pods.iter().filter(|(_, pod)| !pod.deleting).copied().collect();
             let terminating = live.is_empty();
             let of_unit = if terminating { &pods } else { &live };
-            let created = of_unit.iter().map(|(_, pod)| pod.created).min().unwrap_or(Timestamp::MIN);
+            let created = of_unit
+                .iter()
+                .map(|(_, pod)| pod.created)
+                .min()
+                .unwrap_or(Timestamp::MIN);
             found.push((created, String::new(), reader.copy(wanted, of_unit, terminating)));
         } else {
             for (home, pod) in pods {
@@ -143,7 +160,9 @@ impl Reader<'_> {
             return Revision::new(&found);
         }
         let is_known = |(home, pod): &(Home<'_>, &PodFacts)| self.is_known(*home, pod);
-        let entry = self.map.and_then(|map| map.entries.iter().find(|entry| entry.epoch == unit.epoch));
+        let entry = self
+            .map
+            .and_then(|map| map.entries.iter().find(|entry| entry.epoch == unit.epoch));
         let share = entry.and_then(|entry| entry.shares.get(&unit.component));
         match share {
             // Pods of several revisions are no unit of any.
@@ -189,7 +208,9 @@ fn homes<'a>(
     let mut homes = BTreeMap::new();
     let mut add = |(key, clique): (&'a String, &'a std::sync::Arc<PodClique>), component, copy, position| {
         let all = clique.metadata.labels.as_ref();
-        let label = all.and_then(|all| all.get(labels::POD_TEMPLATE_HASH)).map(String::as_str);
+        let label = all
+            .and_then(|all| all.get(labels::POD_TEMPLATE_HASH))
+            .map(String::as_str);
         let foreign = label.filter(|label| !is_known(context, position, label));
         let home = Home {
             component,
@@ -217,7 +238,8 @@ fn homes<'a>(
             let Some(copy) = copy.filter(|_| label(labels::SCALING_GROUP) == Some(&object)) else {
                 continue;
             };
-            let own = |position: &&usize| scaling_group.clique_name(copy, &facts.cliques[**position].template.name) == *key;
+            let own =
+                |position: &&usize| scaling_group.clique_name(copy, &facts.cliques[**position].template.name) == *key;
             if let Some(&position) = of_set.cliques.iter().find(own) {
                 add((key, clique), component, Some(copy), position);
             }
@@ -247,7 +269,9 @@ impl Gangs {
         let name = facts.replica(snapshot.index);
         let mut known: BTreeMap<String, (Epoch, Role)> = BTreeMap::new();
         for (name, gang) in &snapshot.gangs {
-            known.extend(entry_of_gang(gang).and_then(|(epoch, written)| Some((name.clone(), (epoch, role(&written)?)))));
+            known.extend(
+                entry_of_gang(gang).and_then(|(epoch, written)| Some((name.clone(), (epoch, role(&written)?)))),
+            );
         }
         let mut adopting = BTreeMap::new();
         let mut of_entries: BTreeMap<Epoch, BTreeSet<String>> = BTreeMap::new();
@@ -307,7 +331,11 @@ impl Gangs {
         let entries = map.into_iter().flat_map(|map| &map.entries);
         entries
             .map(|entry| entry.epoch)
-            .filter(|epoch| self.of_entries.get(epoch).is_some_and(|gangs| gangs.iter().all(was_scheduled)))
+            .filter(|epoch| {
+                self.of_entries
+                    .get(epoch)
+                    .is_some_and(|gangs| gangs.iter().all(was_scheduled))
+            })
             .collect()
     }
 }

@@ -45,7 +45,10 @@ fn knobs(context: &SetContext<'_>) -> Knobs {
     let policy = settings.and_then(|settings| settings.surge_policy.as_ref());
     let template = &context.facts.set.spec.template;
     let of_cliques = template.cliques.iter().map(|clique| clique.rolling_update.as_ref());
-    let of_groups = template.pod_clique_scaling_groups.iter().map(|group| group.rolling_update.as_ref());
+    let of_groups = template
+        .pod_clique_scaling_groups
+        .iter()
+        .map(|group| group.rolling_update.as_ref());
     let deadline = |update: &RollingUpdate| length(update.progress_deadline.as_deref()?);
     let shortest = of_cliques.chain(of_groups).flatten().filter_map(deadline).min();
     let given = settings.and_then(|settings| length(settings.progress_deadline.as_deref()?));
@@ -56,7 +59,9 @@ fn knobs(context: &SetContext<'_>) -> Knobs {
             Some(WrittenPolicy::Required) => SurgePolicy::Required,
             _ => SurgePolicy::BestEffort,
         },
-        min_ready: SignedDuration::from_secs(i64::from(count(settings.and_then(|settings| settings.min_ready_seconds)))),
+        min_ready: SignedDuration::from_secs(i64::from(count(
+            settings.and_then(|settings| settings.min_ready_seconds),
+        ))),
         progress_deadline: given.or(shortest).unwrap_or_else(default),
     }
 }
@@ -69,7 +74,10 @@ fn length(text: &str) -> Option<SignedDuration> {
 /// The update that the status of the set speaks of, where it speaks of the templates of today.
 fn progress<'a>(context: &SetContext<'a>) -> Option<&'a PodCliqueSetUpdateProgress> {
     let status = context.facts.set.status.as_ref()?;
-    status.update_progress.as_ref().filter(|_| context.accepted() == Some(true))
+    status
+        .update_progress
+        .as_ref()
+        .filter(|_| context.accepted() == Some(true))
 }
 
 /// The revisions that replicas should have: those of the set's templates, or those before when an update was taken back.
@@ -88,7 +96,9 @@ pub(super) fn target(
 ) -> Target {
     let sized = ReplicaLayout::sized(&context.facts, snapshot.index, live);
     let progress = progress(context);
-    let units = settings(context).and_then(|settings| settings.max_unavailable_units).unwrap_or(1);
+    let units = settings(context)
+        .and_then(|settings| settings.max_unavailable_units)
+        .unwrap_or(1);
     let revisions = target_revisions(context, components);
     let wanted = components.iter().zip(revisions).map(|(component, revision)| {
         let size = size(context, snapshot, &sized, component, live);
@@ -121,7 +131,10 @@ pub(super) fn target(
             names.contains(&component.name)
         })
     };
-    let scope = components.iter().enumerate().filter(|(_, component)| in_scope(component));
+    let scope = components
+        .iter()
+        .enumerate()
+        .filter(|(_, component)| in_scope(component));
     let index = i32::try_from(snapshot.index).unwrap_or(i32::MAX);
     let has_turn = |progress: &PodCliqueSetUpdateProgress| {
         let mut all = progress.currently_updating.iter();
@@ -167,7 +180,13 @@ fn size<'a>(
     let name = facts.replica(snapshot.index).clique_name(&clique.template.name);
     let asked = live.cliques.get(&name).copied().unwrap_or(clique.replicas);
     // A size beyond the bounds is held at what exists.
-    let existing = || snapshot.pods.values().filter(|pod| pod.clique == name && pod.active()).count();
+    let existing = || {
+        snapshot
+            .pods
+            .values()
+            .filter(|pod| pod.clique == name && pod.active())
+            .count()
+    };
     let desired = if i64::from(asked) > i64::from(MOST_PODS) {
         u32::try_from(existing()).unwrap_or(0)
     } else {
@@ -196,7 +215,9 @@ pub(super) fn read_map(
         .collect();
     for hash in hashes {
         if let Some(stored) = context.revisions.of_generation(hash) {
-            let all = components.iter().map(|component| revision_in(context, component, stored));
+            let all = components
+                .iter()
+                .map(|component| revision_in(context, component, stored));
             by_generation.insert(hash, all.collect());
         }
     }
