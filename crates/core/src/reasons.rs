@@ -58,7 +58,7 @@ reasons! {
     UpdateInProgress: "The clique or group is being updated; too few pods are expected now.";
     NoActiveUpdate: "No update is in progress.";
     Progressing: "An update is in progress.";
-    ProgressDeadlineExceeded: "An update is in progress, and nothing was updated for longer than progressDeadline. Nothing is paused or rolled back; look at the pods that are not ready.";
+    ProgressDeadlineExceeded: "An update is in progress, and nothing was updated for longer than progressDeadline. A coherent update stops then (or is taken back, by onFailure); with RollingRecreate it goes on when it can. Look at the pods that are not ready.";
     SufficientAvailablePodCliqueScalingGroupReplicas: "At least minAvailable copies of the group are healthy.";
     InsufficientAvailablePodCliqueScalingGroupReplicas: "The group had its minimum of copies and has fallen below it.";
     GrowingToMinAvailable: "The clique was scaled up past its minimum and has never had the new minimum ready: no breach, whatever the new pods wait for.";

@@ -45,7 +45,11 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
             pods.get(&gang.name).unwrap_or(&none),
         );
         match stored {
-            None => draft.gangs.push(Command::Create(desired)),
+            // Its pods are known once those that they replace are going; then it is written with them.
+            None if replica.by_map && pods.get(&gang.name).is_none_or(BTreeMap::is_empty) => {}
+            None => draft
+                .gangs
+                .push(Command::Create(with_room_of(replica, position, desired))),
             Some(stored) if stored.metadata.deletion_timestamp.is_some() => {}
             Some(stored) => {
                 let patch = correction(replica, stored, &desired);
@@ -72,6 +76,26 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
         }
     }
     reports
+}
+
+/// The gang with a hint where there is room for it: where the pods were that it replaces. Written once, and left alone.
+fn with_room_of(replica: &Replica<'_>, position: usize, mut desired: NewObject) -> NewObject {
+    if !replica.context.coherent() {
+        return desired;
+    }
+    let gang = &replica.layout.gangs[position];
+    let mut drained: BTreeMap<&str, usize> = BTreeMap::new();
+    for state in gang.cliques.iter().map(|&clique| &replica.cliques[clique]) {
+        for pod in state.leaving.iter().filter(|pod| pod.membership.gang != gang.name) {
+            *drained.entry(pod.membership.gang.as_str()).or_default() += 1;
+        }
+    }
+    drained.retain(|name, _| replica.snapshot.gangs.contains_key(*name));
+    if let Some((name, _)) = drained.into_iter().max_by_key(|(_, pods)| *pods) {
+        let namespace = replica.context.facts.namespace();
+        desired.body.field_mut("spec")["reuseReservationRef"] = json!({"namespace": namespace, "name": name});
+    }
+    desired
 }
 
 fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &NewObject) -> Option<Value> {

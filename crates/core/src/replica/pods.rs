@@ -45,8 +45,12 @@ pub(crate) fn plan(
             let of_gang = names.entry(gang_name(share).clone()).or_default();
             of_gang.entry(clique.name.clone()).or_default().push(name);
         };
+        let gone = surplus(replica, index);
+        // A gang is changed before the pods that leave it go, so that its scheduler does not take it for broken.
+        let leaves = |pod: &PodFacts| replica.by_map && gone.iter().any(|gone| gone.uid == pod.uid);
         for (share, part) in state.parts.iter().enumerate() {
-            part.iter().for_each(|pod| list(share, pod.name.clone()));
+            let stays = part.iter().filter(|pod| !leaves(pod));
+            stays.for_each(|pod| list(share, pod.name.clone()));
         }
         if terminating.contains(index) {
             continue;
@@ -103,7 +107,7 @@ pub(crate) fn plan(
                 draft.pods.push(Command::Create(pod));
             }
         }
-        for pod in surplus(replica, index) {
+        for pod in gone {
             draft.delete(pod.target());
         }
     }

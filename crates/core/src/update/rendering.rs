@@ -68,8 +68,8 @@ pub(crate) fn of_share<'s>(
     let source = source_of(replica, index, share)?;
     let layout = &replica.layout.cliques[index];
     let state = &replica.cliques[index];
-    let has_it = state.hash == source.hash || (state.current && source.is_of_set);
-    let clique = if has_it {
+    // What is not the set's template is not taken from the clique: nothing would restore it if somebody edited it there.
+    let clique = if state.current && source.is_of_set {
         Cow::Borrowed(stored)
     } else {
         let facts = &replica.context.facts;
