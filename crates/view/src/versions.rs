@@ -55,7 +55,7 @@ pub fn side_by_side(versions: &[VersionView], desired: i64) -> String {
 }
 
 fn counts(pod: &PodView) -> bool {
-    pod.state != PodState::Terminating
+    !matches!(pod.state, PodState::Terminating | PodState::Ended)
 }
 
 fn key(pod: &PodView) -> Key {

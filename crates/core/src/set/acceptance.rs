@@ -5,7 +5,7 @@
 //! we have never met the set; if every stored clique means what the set's template means, the hash is adopted as a name for
 //! it, and nothing is restarted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coppice_api::canonical::CliqueOrder;
@@ -97,7 +97,12 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
     };
     let limit = facts.set.spec.revision_history_limit;
     let limit = limit.map_or(DEFAULT_HISTORY_LIMIT, |limit| usize::try_from(limit).unwrap_or(0));
-    let history = plan_history(&snapshot.revisions, &desired, limit, &BTreeSet::new());
+    let history = plan_history(
+        &snapshot.revisions,
+        &desired,
+        limit,
+        &super::coherent::in_use(context, snapshot),
+    );
     let target = |name: String, uid: Option<String>, version: Option<String>| Target {
         kind: Kind::ControllerRevision,
         namespace: facts.namespace().to_owned(),
