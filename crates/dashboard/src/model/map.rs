@@ -133,6 +133,8 @@ pub struct NodeCell {
     pub problems: Vec<String>,
     /// Whether it takes pods.
     pub usable: bool,
+    /// Its NVLink domain, where its label names one.
+    pub nvlink: Option<String>,
 }
 
 /// One GPU.
@@ -333,6 +335,14 @@ impl Drawing<'_> {
         } else if self.tiles {
             Content::Sums
         } else {
+            // Nodes of one NVLink domain stand together.
+            let mut nodes = nodes.to_vec();
+            nodes.sort_by_key(|facts| {
+                (
+                    nvlink(facts).map(|domain| natural(&domain)),
+                    natural(&facts.node.name_any()),
+                )
+            });
             let drawn = nodes.iter().take(DRAWN_NODES);
             Content::Nodes {
                 nodes: drawn.map(|facts| self.node(facts)).collect(),
@@ -403,8 +413,16 @@ impl Drawing<'_> {
             cells,
             problems: facts.problems.clone(),
             usable: facts.usable,
+            nvlink: nvlink(facts),
         }
     }
+}
+
+/// The label by which NVIDIA's device plugin names the NVLink domain of a node.
+const NVLINK: &str = "nvidia.com/gpu.clique";
+
+fn nvlink(facts: &Facts<'_>) -> Option<String> {
+    facts.node.labels().get(NVLINK).cloned()
 }
 
 /// A name in pieces that sort as people count: `rack-9` before `rack-10`.

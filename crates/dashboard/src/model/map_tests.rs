@@ -123,3 +123,27 @@ fn names_are_counted_as_people_count() {
     names.sort_by_key(|name| natural(name));
     assert_eq!(names, ["a", "rack-9", "rack-9b", "rack-10"]);
 }
+
+#[test]
+fn nodes_of_an_nvlink_domain_stand_together() {
+    let nodes: Vec<Node> = (0..4)
+        .map(|number| {
+            let mut node = node(number, 1, "4");
+            let labels = node.metadata.labels.get_or_insert_default();
+            labels.insert("nvidia.com/gpu.clique".into(), format!("domain-{}", number % 2));
+            node
+        })
+        .collect();
+    let map = map(&Question::default(), [], &nodes, []);
+    let Content::Areas { areas, .. } = &map.area.content else {
+        panic!("zones")
+    };
+    let Content::Areas { areas, .. } = &areas[0].content else {
+        panic!("racks")
+    };
+    let Content::Nodes { nodes, .. } = &areas[0].content else {
+        panic!("nodes")
+    };
+    let order: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(order, ["node-0", "node-2", "node-1", "node-3"]);
+}
