@@ -3,7 +3,7 @@
 //! A page draws at most [`DRAWN_NODES`] nodes with [`DRAWN_GPUS`] GPUs each; where there are more, domains are drawn as tiles of
 //! sums, at the narrowest level of which there are at most [`TILES`], and a tile leads to the map of its domain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::labels;
 use coppice_api::types::ClusterTopologyBinding;
@@ -133,7 +133,7 @@ pub struct NodeCell {
     pub problems: Vec<String>,
     /// Whether it takes pods.
     pub usable: bool,
-    /// Its NVLink domain, where its label names one.
+    /// Its NVLink domain, where that spans nodes.
     pub nvlink: Option<String>,
 }
 
@@ -239,7 +239,9 @@ pub fn map<'a>(
         Colour::Free => (BTreeMap::new(), Vec::new()),
         colour => palette(&shown, colour),
     };
+    let nvlink = multi_node_domains(&shown);
     let drawing = Drawing {
+        nvlink: &nvlink,
         levels: &levels,
         narrowest,
         tiles,
@@ -271,7 +273,7 @@ fn tiled(nodes: &[&Facts<'_>], levels: &[Level], depth: usize) -> usize {
             let keys = levels[depth..narrowest].iter();
             keys.map(|level| facts.node.labels().get(&level.key).cloned()).collect()
         };
-        let distinct: std::collections::BTreeSet<_> = nodes.iter().map(|facts| keys(facts)).collect();
+        let distinct: BTreeSet<_> = nodes.iter().map(|facts| keys(facts)).collect();
         distinct.len()
     };
     let fitting = (depth + 1..=levels.len())
@@ -322,9 +324,16 @@ struct Drawing<'a> {
     tiles: bool,
     palette: &'a BTreeMap<OwnerKey, usize>,
     colour: Colour,
+    /// NVLink domains that are drawn.
+    nvlink: &'a BTreeSet<&'a str>,
 }
 
 impl Drawing<'_> {
+    fn nvlink(&self, facts: &Facts<'_>) -> Option<String> {
+        let domain = facts.node.labels().get(NVLINK)?;
+        self.nvlink.contains(domain.as_str()).then(|| domain.clone())
+    }
+
     fn area(&self, nodes: &[&Facts<'_>], path: &[String], depth: usize) -> Area {
         let mut sums = Sums::default();
         nodes.iter().for_each(|facts| sums.add(facts));
@@ -413,7 +422,7 @@ impl Drawing<'_> {
             cells,
             problems: facts.problems.clone(),
             usable: facts.usable,
-            nvlink: nvlink(facts),
+            nvlink: self.nvlink(facts),
         }
     }
 }
@@ -421,8 +430,17 @@ impl Drawing<'_> {
 /// The label by which NVIDIA's device plugin names the NVLink domain of a node.
 const NVLINK: &str = "nvidia.com/gpu.clique";
 
-fn nvlink(facts: &Facts<'_>) -> Option<String> {
-    facts.node.labels().get(NVLINK).cloned()
+/// NVLink domains with more than one node; the others say nothing that the node does not.
+fn multi_node_domains<'a>(nodes: &[&Facts<'a>]) -> BTreeSet<&'a str> {
+    let (mut once, mut several) = (BTreeSet::new(), BTreeSet::new());
+    for facts in nodes {
+        if let Some(domain) = facts.node.labels().get(NVLINK)
+            && !once.insert(domain.as_str())
+        {
+            several.insert(domain.as_str());
+        }
+    }
+    several
 }
 
 /// A name in pieces that sort as people count: `rack-9` before `rack-10`.
