@@ -15,6 +15,7 @@ use futures::FutureExt as _;
 use kube::Client;
 
 use crate::client::Cluster;
+use crate::gather;
 use crate::plan;
 use crate::process::ended;
 
@@ -39,6 +40,8 @@ impl Dashboard {
         let options = layers::Options::default();
         let (client, own_namespace) = self.cluster.client_and_namespace(&options).await?;
         let (_, address) = self.cluster.client_and_address(&options).await?;
+        // A cluster that is not there is an error now; one that goes away later is waited for.
+        client.apiserver_version().await.map_err(gather::explained)?;
         let supervisor = Supervisor::default();
         let options = Options {
             listen: self.listen,

@@ -109,7 +109,7 @@ where
 }
 
 /// Tells what to do about the errors that people meet first.
-fn explained(error: kube::Error) -> anyhow::Error {
+pub(crate) fn explained(error: kube::Error) -> anyhow::Error {
     let (problem, next) = match &error {
         // An object that is not there is no error here: this is a kind that is not served.
         kube::Error::Api(status) if status.code == 404 => {

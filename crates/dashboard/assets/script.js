@@ -82,17 +82,31 @@
 
   const page = document.body.dataset.live;
   if (!page) return;
-  const source = new EventSource(`/live?page=${encodeURIComponent(page)}`);
-  source.addEventListener("page", (event) => {
-    const place = document.getElementById("page");
-    const fresh = document.createElement("div");
-    fresh.id = "page";
-    fresh.innerHTML = JSON.parse(event.data);
-    become(place, fresh);
-    tickAll();
-    say("live");
-    document.body.dataset.updates = String(Number(document.body.dataset.updates || 0) + 1);
+  let source = null;
+
+  function follow() {
+    source = new EventSource(`/live?page=${encodeURIComponent(page)}`);
+    source.addEventListener("page", (event) => {
+      const place = document.getElementById("page");
+      const fresh = document.createElement("div");
+      fresh.id = "page";
+      fresh.innerHTML = JSON.parse(event.data);
+      become(place, fresh);
+      tickAll();
+      say("live");
+    });
+    source.addEventListener("open", () => say("live"));
+    source.addEventListener("error", () => say("not connected"));
+  }
+
+  // Browsers allow few connections to a host: a tab that is not seen gives up its own.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden && source) {
+      source.close();
+      source = null;
+    } else if (!document.hidden && !source) {
+      follow();
+    }
   });
-  source.addEventListener("open", () => say("live"));
-  source.addEventListener("error", () => say("not connected"));
+  follow();
 })();

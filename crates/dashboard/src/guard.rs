@@ -84,6 +84,10 @@ impl Guard {
             Method::POST => return Verdict::Refuse(StatusCode::FORBIDDEN, "A form must come from this site."),
             _ => return Verdict::Refuse(StatusCode::METHOD_NOT_ALLOWED, "Nothing can be changed here."),
         }
+        // Browsers ask for it on their own, also for the page that says that the token is missing.
+        if uri.path() == "/favicon.ico" {
+            return Verdict::Pass;
+        }
         let query: Vec<(String, String)> = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
             .into_owned()
             .collect();
@@ -191,6 +195,7 @@ mod tests {
                 "{uri} {cookie}"
             );
         }
+        assert_eq!(ask(&Method::GET, "/favicon.ico", &[HOST]), Verdict::Pass);
         assert!(guard().cookie().ends_with("; HttpOnly; SameSite=Strict; Path=/"));
     }
 

@@ -13,6 +13,7 @@ mod live;
 pub mod model;
 pub mod page;
 pub mod server;
+mod state;
 pub mod world;
 
 pub use server::{Dashboard, Options, Planner, StartError};

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::address::Page;
-use crate::server::State;
+use crate::state::State;
 
 /// Changes that come within this time are sent together.
 const PAUSE: Duration = Duration::from_millis(400);

@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 
+use super::indexed::Indexed;
 use super::revisions::Revisions;
 use super::{
     API_VERSION, CliqueView, CopyView, Count, DomainView, GangView, GroupView, PodView, ReplicaView, SetState, SetView,
@@ -37,67 +38,6 @@ pub struct Objects {
     pub topologies: Vec<ClusterTopologyBinding>,
     /// Empty where the cluster does not serve ComputeDomains.
     pub domains: Vec<ComputeDomain>,
-}
-
-/// Objects by what they are looked up by, so that a set with many replicas costs what its objects are, and not their square.
-struct Indexed<'a> {
-    objects: &'a Objects,
-    cliques: BTreeMap<&'a str, &'a PodClique>,
-    groups: BTreeMap<&'a str, &'a PodCliqueScalingGroup>,
-    /// Cliques by the object of their scaling group.
-    of_group: BTreeMap<&'a str, Vec<&'a PodClique>>,
-    of_replica: BTreeMap<u32, Vec<&'a PodClique>>,
-    /// Cliques by their gang.
-    of_gang: BTreeMap<&'a str, Vec<&'a PodClique>>,
-    /// Pods by the object of their clique.
-    pods: BTreeMap<&'a str, Vec<&'a Pod>>,
-    pods_of_gang: BTreeMap<&'a str, Vec<&'a Pod>>,
-    gangs: BTreeMap<&'a str, &'a PodGang>,
-    gangs_of_replica: BTreeMap<u32, Vec<&'a PodGang>>,
-}
-
-fn by_label<'a, K: Resource>(objects: &'a [K], label: &str) -> BTreeMap<&'a str, Vec<&'a K>> {
-    let mut found: BTreeMap<&str, Vec<&K>> = BTreeMap::new();
-    for object in objects {
-        if let Some(value) = object.labels().get(label) {
-            found.entry(value).or_default().push(object);
-        }
-    }
-    found
-}
-
-fn by_replica<K: Resource>(objects: &[K]) -> BTreeMap<u32, Vec<&K>> {
-    let mut found: BTreeMap<u32, Vec<&K>> = BTreeMap::new();
-    for object in objects {
-        if let Some(index) = replica_index(object) {
-            found.entry(index).or_default().push(object);
-        }
-    }
-    found
-}
-
-fn by_name<K: Resource>(objects: &[K]) -> BTreeMap<&str, &K> {
-    let named = objects
-        .iter()
-        .filter_map(|object| Some((object.meta().name.as_deref()?, object)));
-    named.collect()
-}
-
-impl<'a> Indexed<'a> {
-    fn new(objects: &'a Objects) -> Self {
-        Self {
-            cliques: by_name(&objects.cliques),
-            groups: by_name(&objects.groups),
-            of_group: by_label(&objects.cliques, labels::SCALING_GROUP),
-            of_replica: by_replica(&objects.cliques),
-            of_gang: by_label(&objects.cliques, labels::POD_GANG),
-            pods: by_label(&objects.pods, labels::POD_CLIQUE),
-            pods_of_gang: by_label(&objects.pods, labels::POD_GANG),
-            gangs: by_name(&objects.gangs),
-            gangs_of_replica: by_replica(&objects.gangs),
-            objects,
-        }
-    }
 }
 
 /// The view of a set.

@@ -14,6 +14,7 @@ pub mod build;
 pub mod changes;
 pub mod events;
 pub mod explain;
+mod indexed;
 pub mod plan;
 pub mod pod_state;
 pub mod revisions;

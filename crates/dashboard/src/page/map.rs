@@ -147,7 +147,17 @@ fn area(area: &Area, link: &dyn Fn(&[String]) -> Page, outermost: bool) -> Marku
             (more(*hidden, &areas.first().map_or_else(|| "domain".to_owned(), |area| area.level.clone())))
         },
         Content::Nodes { nodes, hidden } => html! {
-            div.nodes { @for node in nodes { (cell(node)) } }
+            @for domain in nodes.chunk_by(|one, other| one.nvlink == other.nvlink) {
+                @match &domain[0].nvlink {
+                    Some(name) => {
+                        div.nvlink role="group" aria-label={ "NVLink domain " (name) } {
+                            span.dim title={ "NVLink domain " (name) } { "NVLink " (name) }
+                            div.nodes { @for node in domain { (cell(node)) } }
+                        }
+                    }
+                    None => { div.nodes { @for node in domain { (cell(node)) } } }
+                }
+            }
             (more(*hidden, "node"))
         },
     };
