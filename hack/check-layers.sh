@@ -35,7 +35,7 @@ deny coppice-scheduler "it reads gangs from the API, whoever wrote them" coppice
 deny coppice-operator "schedulers read gangs from the API" coppice-placement coppice-scheduler
 deny coppice-core "the planner decides what, placement decides where" coppice-placement
 deny coppice-domains "ComputeDomains serve any workload, Grove's or not" coppice-api coppice-core coppice-operator coppice-scheduler
-for crate in coppice-domain-controller coppice-domain-daemon; do
+for crate in coppice-domain-controller coppice-domain-daemon coppice-domain-plugin; do
   deny "$crate" "ComputeDomains serve any workload, Grove's or not" coppice-api coppice-core coppice-operator coppice-scheduler
 done
 # The pure modules of a crate that may also hold shells: no runtime, client, clock, randomness, files or processes in them.

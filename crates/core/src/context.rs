@@ -124,7 +124,7 @@ impl<'a> SetContext<'a> {
     /// Whether the user stopped updates of the set.
     pub fn paused(&self) -> bool {
         let strategy = self.facts.set.spec.update_strategy.as_ref();
-        strategy.is_some_and(|strategy| strategy.paused) && !self.on_delete()
+        strategy.and_then(|strategy| strategy.paused) == Some(true) && !self.on_delete()
     }
 
     /// Whether the set's status has accepted the templates as they are now.

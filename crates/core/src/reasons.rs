@@ -131,5 +131,5 @@ reasons! {
     ComputeDomainDeleteFailed: "The API server refused to delete a ComputeDomain.";
     ManagedFieldsRestored: "Another client changed a PodClique or PodCliqueScalingGroup. What follows from the PodCliqueSet was restored; sizes are left to whoever scales.";
     TerminationNotConfirmed: "A status said that the pods of the gang are being replaced, although every clique had its minimum ready. No pod was deleted, and the condition was corrected.";
-    PodReplaced: "A pod that ended was deleted and is replaced.";
+    PodReplaced: "A pod that ended is replaced at its index. The message says until when it is kept, so that its logs can be read (`endedPods` in the operator's configuration).";
 }

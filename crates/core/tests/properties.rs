@@ -145,6 +145,8 @@ fn end_state(world: &World) -> BTreeMap<String, Value> {
         let name = object["metadata"]["name"].as_str().unwrap();
         let labels = &object["metadata"]["labels"];
         let (key, value) = match object["kind"].as_str().unwrap() {
+            // How long pods that ended are kept depends on when they did.
+            "Pod" if object["status"]["phase"] == "Failed" => continue,
             "Pod" => (
                 format!(
                     "Pod {} {}",

@@ -36,7 +36,7 @@ use tracing::{debug, warn};
 use crate::actions::{Actions, Report};
 use crate::holding::{self, Released};
 use crate::keys::{Key, SetKey};
-use crate::pacing::Pacing;
+use crate::pacing::{Load, Pacing};
 use crate::trouble::Trouble;
 use crate::world::{Served, World};
 
@@ -185,7 +185,7 @@ impl Controller {
                 .collect()
         };
         for index in (0..wanted).chain(known) {
-            self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
+            self.queue.mark(Key::Replica(key.clone(), index), priority_of(set));
         }
     }
 
@@ -245,9 +245,9 @@ impl Controller {
                 Key::Topology(name) => self.plan_topology(name),
             };
             let now = self.clock.now();
-            let busy = self.queue.is_backlogged();
+            let load = self.load();
             let Released { stages, wake } =
-                holding::release(&self.trouble, &self.pacing, key, planned.stages, now, busy);
+                holding::release(&self.trouble, &self.pacing, key, planned.stages, now, load);
             let wake = wake.into_iter().chain(planned.deadline).min();
             let events_only = stages
                 .iter()
@@ -268,6 +268,16 @@ impl Controller {
         }
         self.queue.mark(key.clone(), Priority::Low);
         Outcome::Done
+    }
+
+    fn load(&self) -> Load {
+        if self.queue.is_pressed() {
+            Load::Pressed
+        } else if self.queue.is_backlogged() {
+            Load::Busy
+        } else {
+            Load::Idle
+        }
     }
 
     /// Keeps in mind what was refused, and tells people what happened.
@@ -295,7 +305,7 @@ impl Controller {
 
     fn plan_one(&self, key: &SetKey, index: u32) -> Planned {
         let now = self.clock.now();
-        let (plan, seen, wanted) = {
+        let (plan, seen, wanted, deleting) = {
             let moment = self.world.cache.moment();
             let Some(set) = self.world.set(&moment, key) else {
                 return Planned {
@@ -316,25 +326,28 @@ impl Controller {
             context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
             let plan = plan_replica(&context, &snapshot, now);
             let wanted = index < context.facts.replicas() && !context.facts.too_many_replicas();
+            let deleting = context.deleting();
             drop(context);
             let seen = Seen::Set {
                 set,
                 replica: Some(snapshot),
             };
-            (plan, seen, wanted)
+            (plan, seen, wanted, deleting)
         };
         let changed = {
             let mut summaries = self.summaries.lock();
             let of_set = summaries.entry(key.clone()).or_default();
-            // A label may name any index; only replicas that are wanted or exist are kept in mind.
-            if wanted || plan.summary.exists {
-                of_set.insert(index, plan.summary.clone()) != Some(plan.summary)
+            // A label may name any index; only replicas that are wanted or exist are kept in mind. A set that is being
+            // deleted waits until each one was looked at that has objects.
+            if wanted || plan.summary.exists || deleting {
+                let before = of_set.insert(index, plan.summary.clone());
+                (before.as_ref() != Some(&plan.summary)).then(|| announced(before.as_ref(), &plan.summary))
             } else {
-                of_set.remove(&index).is_some()
+                of_set.remove(&index).map(|_| Priority::Low)
             }
         };
-        if changed {
-            self.queue.mark(Key::Set(key.clone()), Priority::Low);
+        if let Some(priority) = changed {
+            self.queue.mark(Key::Set(key.clone()), priority);
         }
         Planned {
             stages: plan.stages,
@@ -398,7 +411,7 @@ impl Controller {
         drop(context);
         // Each replica marks the set when it was looked at.
         for index in plan.unseen {
-            self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
+            self.queue.mark(Key::Replica(key.clone(), index), priority_of(&set));
         }
         Planned {
             stages: plan.stages,
@@ -498,6 +511,26 @@ impl Seen {
             Self::Set { set, replica } => report::successes(done.iter(), set, replica.as_ref()),
             Self::Binding(_) => Vec::new(),
         }
+    }
+}
+
+/// How soon the replicas of a set are planned when it changed. Of one that is being deleted, replicas that have begun to go
+/// come before the next, so that the first ones free their nodes early.
+fn priority_of(set: &PodCliqueSet) -> Priority {
+    if set.metadata.deletion_timestamp.is_some() {
+        Priority::Low
+    } else {
+        Priority::High
+    }
+}
+
+/// How soon a set hears of a replica: what users wait for goes first.
+fn announced(before: Option<&ReplicaSummary>, now: &ReplicaSummary) -> Priority {
+    let shown = |summary: &ReplicaSummary| (summary.available, summary.updated, summary.breached);
+    if before.is_some_and(|before| shown(before) != shown(now)) {
+        Priority::High
+    } else {
+        Priority::Low
     }
 }
 

@@ -116,15 +116,21 @@ pub(crate) fn is_acted_on(state: &CliqueState<'_>, settings: &Settings) -> bool 
     verdict.status == Some(true) && (!lost || settings.terminate_when_all_lost)
 }
 
+/// Whether a stored condition says since when something was below its minimum in a way that its gang is replaced for.
+pub(crate) fn starts_clock(condition: &Condition, settings: &Settings) -> bool {
+    settings.terminate_when_all_lost || condition.reason != Reason::AllScheduledReplicasLost
+}
+
 /// Puts the verdict among the conditions. Where one that is not acted on turns into one that is, the clock of the
 /// termination begins then.
 pub(crate) fn record(all: &mut Vec<Condition>, verdict: Verdict, generation: Option<i64>, replica: &Replica<'_>) {
     let now = replica.now;
+    let settings = replica.context.settings;
     let lost = |all: &[Condition]| {
         let found = conditions::find(all, ConditionType::MinAvailableBreached);
-        found.is_some_and(|condition| condition.reason == Reason::AllScheduledReplicasLost)
+        found.is_some_and(|condition| !starts_clock(condition, settings))
     };
-    let before = lost(all) && !replica.context.settings.terminate_when_all_lost;
+    let before = lost(all);
     conditions::set(all, verdict, generation, now);
     if before
         && !lost(all)

@@ -16,16 +16,16 @@ use crate::update::budget::Budget;
 use crate::update::in_progress::{self, Open};
 use crate::update::{Directive, Rolling};
 
-/// Returns how many cliques are being updated and make no progress.
+/// Returns the cliques that are being updated and make no progress.
 pub(crate) fn plan(
     replica: &Replica<'_>,
     directive: Directive,
     rolling: &Rolling,
     terminating: &Terminating,
     draft: &mut Draft,
-) -> u32 {
+) -> Vec<String> {
     let waits = draft.foremost_waits();
-    let mut stuck = 0;
+    let mut stuck = Vec::new();
     for (index, state) in replica.cliques.iter().enumerate() {
         let Some(stored) = state.stored.filter(|_| state.alive()) else {
             continue;
@@ -40,7 +40,9 @@ pub(crate) fn plan(
         progress(replica, directive, rolling, index, before.updated_replicas, &mut status);
         let updating = rolling.cliques.contains(&index);
         judge(replica, stored, state, rolling.excuses_clique(index), &mut status);
-        stuck += u32::from(report_update(replica, index, updating, &mut status, draft));
+        if report_update(replica, index, updating, &mut status, draft) {
+            stuck.push(replica.layout.cliques[index].name.clone());
+        }
         mark(replica, stored, terminating, index, &mut status);
         let wait = waits.get(&replica.layout.cliques[index].name);
         report_wait(wait, &mut status.conditions, stored.metadata.generation, replica.now);
@@ -340,7 +342,7 @@ fn begins(before: &PodCliqueStatus, after: &PodCliqueStatus) -> bool {
     target(before) != target(after)
 }
 
-/// A state that others act on is written at once; counts on their way to it may wait for each other.
+/// A state that others act on is written at once; counts may wait for each other, or for what more wait for.
 fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state: &CliqueState<'_>) -> Urgency {
     let breached =
         |status: &PodCliqueStatus| conditions::is_true(&status.conditions, ConditionType::MinAvailableBreached);
@@ -350,9 +352,11 @@ fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state:
     let outdated = after.updated_replicas < before.updated_replicas && !state.current;
     let news = outdated || before.last_errors != after.last_errors;
     let raised = before.pod_attempt != after.pod_attempt;
-    if breached(before) != breached(after) || decided || lost || !moving || news || raised {
+    if breached(before) != breached(after) || decided || lost || news || raised {
         Urgency::Now
-    } else {
+    } else if moving {
         Urgency::Settling
+    } else {
+        Urgency::Settled
     }
 }

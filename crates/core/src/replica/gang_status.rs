@@ -1,6 +1,8 @@
 //! What the operator says of a PodGang: whether its pods exist, have nodes and are ready. Conditions of others, such
 //! as a scheduler's, are kept.
 
+use std::collections::BTreeMap;
+
 use coppice_api::types::PodGangPhase;
 
 use super::clique_status::report_wait;
@@ -9,8 +11,12 @@ use super::pods::PodNames;
 use super::{Draft, Replica, Wait};
 use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, ConditionType, Verdict};
+use crate::layout::GangLayout;
 use crate::reasons::Reason;
 use crate::snapshot::{PodFacts, target_of};
+
+/// The condition that Coppice's scheduler owns: whether the pods of a gang have places.
+const PLACED: &str = "Placed";
 
 /// Returns how far each gang is.
 pub(crate) fn plan(
@@ -98,7 +104,7 @@ pub(crate) fn plan(
         report_wait(wait.as_ref(), &mut status.conditions, generation, replica.now);
         pod_groups::report_limits(report, &mut status.conditions, stored.metadata.generation, replica.now);
         let urgency = if status.phase == PodGangPhase::Running {
-            Urgency::Now
+            Urgency::Settled
         } else {
             Urgency::Settling
         };
@@ -111,6 +117,35 @@ pub(crate) fn plan(
         }
     }
     phases
+}
+
+/// Copies above the minimum of their group that have no nodes because their scheduler found no place for them: how many of
+/// each group, and how many it should have.
+pub(crate) fn unplaced(replica: &Replica<'_>, pod_groups: &PodGroupReports) -> BTreeMap<String, (u32, u32)> {
+    let mut unplaced: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    for (position, gang) in replica.layout.live_gangs() {
+        let Some((group, _)) = gang.scaled else { continue };
+        let waits = lacking(replica, position, "", |pod| pod.scheduled).is_some();
+        if waits && is_refused(replica, gang, pod_groups) {
+            let layout = &replica.layout.groups[group];
+            let name = replica.context.facts.groups[layout.position].config.name.clone();
+            unplaced.entry(name).or_insert((0, layout.wanted)).0 += 1;
+        }
+    }
+    unplaced
+}
+
+/// Whether the scheduler of a gang says that it found no place for it.
+fn is_refused(replica: &Replica<'_>, gang: &GangLayout, pod_groups: &PodGroupReports) -> bool {
+    let stored = replica
+        .snapshot
+        .gangs
+        .get(&gang.name)
+        .and_then(|stored| stored.status.as_ref());
+    let mut conditions = stored.into_iter().flat_map(|status| &status.conditions);
+    let report = pod_groups.get(&gang.name);
+    conditions.any(|condition| condition.type_ == PLACED && condition.status == "False")
+        || report.is_some_and(|report| report.waits_for.is_some())
 }
 
 fn all_exist(replica: &Replica<'_>, position: usize, pods: &PodNames) -> bool {

@@ -149,8 +149,10 @@ fn write(
     };
     let begun = target(&before) != target(&status);
     let news = before.last_errors != status.last_errors || counts.overstated;
-    let urgency = if flipped || settled || begun || news {
+    let urgency = if flipped || begun || news {
         Urgency::Now
+    } else if settled {
+        Urgency::Settled
     } else {
         Urgency::Settling
     };

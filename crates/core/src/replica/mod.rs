@@ -8,6 +8,7 @@ mod children;
 mod claims;
 mod clique_status;
 mod domains;
+mod ended;
 mod gang_map;
 mod gang_status;
 mod gangs;
@@ -16,10 +17,11 @@ mod group_status;
 mod membership;
 mod pod_groups;
 mod pods;
+pub(crate) mod predecessor;
 mod restore;
 mod teardown;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coppice_api::types::{LastError, PodGangPhase};
@@ -80,14 +82,17 @@ pub struct ReplicaSummary {
     /// Whether something in it is being updated.
     pub updating: bool,
     /// Cliques and groups that are being updated and make no progress.
-    pub stuck: u32,
+    pub stuck: Vec<String>,
+    /// Copies of groups, by the group's name in the template, that their scheduler cannot place, and how many the replica
+    /// should have. A group that lacks none is left out.
+    pub unplaced: BTreeMap<String, (u32, u32)>,
     /// Whether no pod of it has a node.
     pub unscheduled: bool,
     /// Whether something in it fell below its minimum.
     pub breached: bool,
     /// Whether all its gangs follow from its stored PodGangMap.
     pub mapped: bool,
-    /// Whether objects of it are left.
+    /// Whether objects of it are left; of a set that is being deleted, whether some must be deleted before it goes.
     pub exists: bool,
     /// Standalone cliques, and how many of them are updated.
     pub cliques: (i32, i32),
@@ -107,7 +112,13 @@ pub struct ReplicaSummary {
 
 /// Plans one replica.
 pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: Timestamp) -> ReplicaPlan {
-    if context.deleting() || snapshot.index >= context.facts.replicas() {
+    if context.deleting() {
+        return teardown::of_deleted_set(context, snapshot);
+    }
+    if let Some(plan) = predecessor::plan(context, snapshot) {
+        return plan;
+    }
+    if snapshot.index >= context.facts.replicas() {
         return teardown::plan(context, snapshot);
     }
     if context.facts.too_many_replicas() && snapshot.cliques.is_empty() && snapshot.groups.is_empty() {
@@ -163,7 +174,8 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     }
     summary.gangs = gangs.into();
     summary.updating = !rolling.is_idle();
-    summary.stuck += stuck;
+    summary.stuck.extend(stuck);
+    summary.unplaced = gang_status::unplaced(&replica, &pod_groups);
     summary.missing_templates = claims.missing;
     let stalls = draft.waits.iter().filter(|wait| wait.is_stall());
     summary.stall = Wait::foremost(stalls).cloned();
@@ -223,6 +235,11 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts], settle
     let standalone: Vec<&CliqueState<'_>> = replica.cliques.iter().filter(|clique| clique.standalone()).collect();
     let updated_cliques = standalone.iter().filter(|clique| clique.updated()).count();
     let updated_groups = groups.iter().filter(|group| group.updated_all).count();
+    let stuck_groups = groups
+        .iter()
+        .zip(&replica.layout.groups)
+        .filter(|(counts, _)| counts.stuck);
+    let stuck_groups = stuck_groups.map(|(_, layout)| &layout.name);
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     ReplicaSummary {
         generation: replica.context.facts.set.metadata.generation,
@@ -234,7 +251,8 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts], settle
         current: replica.cliques.iter().all(|clique| clique.current),
         truthful: !replica.cliques.iter().any(CliqueState::overstated) && !groups.iter().any(|group| group.overstated),
         updating: false,
-        stuck: groups.iter().map(|group| u32::from(group.stuck)).sum(),
+        stuck: stuck_groups.cloned().collect(),
+        unplaced: BTreeMap::new(),
         unscheduled: replica.cliques.iter().all(|clique| clique.scheduled() == 0),
         breached: standalone.iter().any(|clique| clique.breached()) || groups.iter().any(|group| group.breached),
         mapped: gang_map::is_followed(replica),

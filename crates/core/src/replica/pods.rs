@@ -1,12 +1,12 @@
 //! The pods of a replica: as many as each clique asks for, each with an index of its own.
 //!
-//! Indices are the lowest that no counting pod has, so host names stay stable. A pod that ended is deleted and
-//! replaced. A clique gets no pods while pods of an earlier object of its name are left, while it is being terminated,
-//! while a claim that they share is missing, and in the plan that rewrites its template.
+//! Indices are the lowest that no counting pod has, so host names stay stable. A pod that ended is replaced at its index,
+//! however long it is kept ([`ended`]). A clique gets no pods while pods of an earlier object of its name are left, while
+//! it is being terminated, while a claim that they share is missing, and in the plan that rewrites its template.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CliqueState, Draft, Replica, weight};
+use super::{CliqueState, Draft, Replica, ended, weight};
 use crate::command::{Command, Kind};
 use crate::health::terminating::Terminating;
 use crate::layout::CliqueLayout;
@@ -59,7 +59,8 @@ pub(crate) fn plan(
         let uid = state.stored.and_then(|stored| stored.metadata.uid.as_deref());
         let unstored = state.attempt.is_raised() && draft.patches(uid);
         let incomplete = !replica.layout.gang_of(clique).complete;
-        let blocked = replace_ended(clique, state, draft) || held || unstored || incomplete;
+        let ended = ended::plan(replica, state, draft);
+        let blocked = await_orphans(clique, state, draft) || held || unstored || incomplete;
         let missing = free_slots(state);
         let stored = state
             .stored
@@ -105,6 +106,9 @@ pub(crate) fn plan(
                 );
                 draft.room.take(bytes);
                 draft.pods.push(Command::Create(pod));
+                if let Some((pod, kept_until)) = ended.get(&slot.index) {
+                    draft.statuses.extend(ended::replaced(state, pod, *kept_until));
+                }
             }
         }
         for pod in gone {
@@ -114,19 +118,8 @@ pub(crate) fn plan(
     names
 }
 
-/// Deletes pods that ended, and pods of an earlier object of the same name. Returns whether new pods have to wait.
-fn replace_ended(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Draft) -> bool {
-    for pod in state.leaving.iter().filter(|pod| !pod.deleting) {
-        draft.delete(pod.target());
-        if let Some(stored) = state.stored {
-            draft.statuses.push(Command::Event {
-                target: target_of(Kind::PodClique, &stored.metadata),
-                warning: true,
-                reason: Reason::PodReplaced,
-                message: format!("pod {} has ended and is replaced", pod.name),
-            });
-        }
-    }
+/// Deletes pods of an earlier object of the same name. Returns whether new pods have to wait for them.
+fn await_orphans(clique: &CliqueLayout, state: &CliqueState<'_>, draft: &mut Draft) -> bool {
     for pod in state.orphans.iter().filter(|pod| !pod.deleting) {
         draft.delete(pod.target());
     }

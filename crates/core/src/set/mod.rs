@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::object::{NewObject, Owner};
 use crate::objects;
 use crate::reasons::Reason;
-use crate::replica::ReplicaSummary;
+use crate::replica::{ReplicaSummary, predecessor};
 use crate::report::TOO_LARGE;
 use crate::snapshot::{target_of, target_of_value};
 
@@ -70,6 +70,12 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     let target = target_of(Kind::PodCliqueSet, &set.metadata);
     if context.deleting() {
         plan.stages.extend(release(context, snapshot));
+        return plan;
+    }
+    let left = of_predecessor(context, snapshot);
+    if !left.is_empty() {
+        plan.stages = vec![left.into_iter().flatten().collect()];
+        plan.stages.retain(|stage| !stage.is_empty());
         return plan;
     }
     let mut first = Vec::new();
@@ -160,6 +166,36 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     plan
 }
 
+/// What an earlier set of the same name left that concerns all replicas, each with the command that deletes it unless that was
+/// done. Nothing is created beside it.
+fn of_predecessor(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Option<Command>> {
+    let Some(uid) = context.facts.set.metadata.uid.as_deref() else {
+        return Vec::new();
+    };
+    let revisions = snapshot
+        .revisions
+        .iter()
+        .filter(|revision| predecessor::is_of_other(&revision.metadata, uid));
+    let revisions = revisions.map(|revision| {
+        let target = target_of(Kind::ControllerRevision, &revision.metadata);
+        revision
+            .metadata
+            .deletion_timestamp
+            .is_none()
+            .then_some(Command::Delete { target })
+    });
+    let roles = snapshot.role.iter().map(|role| (Kind::Role, role));
+    let bindings = snapshot.role_binding.iter().map(|binding| (Kind::RoleBinding, binding));
+    let claims = snapshot.claims.values().map(|claim| (Kind::ResourceClaim, claim));
+    let documents = roles.chain(bindings).chain(claims);
+    let documents = documents.filter(|(_, object)| predecessor::is_document_of_other(object, uid));
+    let documents = documents.map(|(kind, object)| {
+        let target = target_of_value(kind, object);
+        (!object["metadata"]["deletionTimestamp"].is_string()).then_some(Command::Delete { target })
+    });
+    revisions.chain(documents).collect()
+}
+
 /// What people are to know of a coherent update: that it stands still, and that it was taken back.
 fn news_of_update(before: &PodCliqueSetStatus, after: &PodCliqueSetStatus, target: Target) -> Vec<Command> {
     let event = |reason: Reason, message: String| Command::Event {
@@ -210,7 +246,7 @@ fn unseen(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<u32> {
     (0..context.facts.replicas()).filter(|index| !seen(index)).collect()
 }
 
-/// Lets go of a deleted set when nothing of it is left.
+/// Lets go of a deleted set when all that it must outlive is being deleted.
 fn release(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Option<Vec<Command>> {
     let metadata = &context.facts.set.metadata;
     let finalizers = metadata.finalizers.as_deref().unwrap_or_default();

@@ -154,6 +154,18 @@ impl<'a> CliqueState<'a> {
         }
     }
 
+    /// Its own pods that ended and are not being deleted, the one that ended last first.
+    pub fn ended(&self) -> Vec<&'a PodFacts> {
+        let mut ended: Vec<&'a PodFacts> = self
+            .leaving
+            .iter()
+            .map(|pod| &***pod)
+            .filter(|pod| !pod.deleting)
+            .collect();
+        ended.sort_by(|left, right| (right.ended, &right.name).cmp(&(left.ended, &left.name)));
+        ended
+    }
+
     /// Whether the PodClique exists and is not being deleted.
     pub fn alive(&self) -> bool {
         let stored = self

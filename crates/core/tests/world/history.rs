@@ -168,7 +168,11 @@ impl World {
                     self.delete(kind, &name);
                 }
             }
-            Event::Fail(number) => self.pod_status(*number, json!({"phase": "Failed"})),
+            Event::Fail(number) => {
+                if let Some(name) = nth(&self.names("Pod"), *number) {
+                    self.fail(&name);
+                }
+            }
             Event::Break(number) => self.pod_status(*number, json!({"ready": false, "stuck": true})),
             Event::LoseNodes => {
                 for name in self.names("Pod") {
@@ -197,7 +201,9 @@ impl World {
     }
 
     fn pod_status(&mut self, number: usize, status: Value) {
-        if let Some(name) = nth(&self.names("Pod"), number) {
+        // A pod that ended stays so.
+        let runs = |name: &String| self.get("Pod", name)["status"]["phase"] != "Failed";
+        if let Some(name) = nth(&self.names("Pod"), number).filter(runs) {
             self.edit("Pod", &name, |pod| pod["status"] = status);
         }
     }

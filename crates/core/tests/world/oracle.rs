@@ -16,7 +16,8 @@ pub(crate) struct Serving {
     updating: BTreeSet<String>,
 }
 
-fn live(object: &Value) -> bool {
+/// Whether an object stays, and runs if it is a pod.
+pub(crate) fn live(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_string() && object["status"]["phase"] != "Failed"
 }
 
@@ -258,6 +259,19 @@ impl World {
             }
         }
         self.observed.extend(observed);
+    }
+
+    /// No clique keeps more pods that ended than the settings allow.
+    pub(crate) fn check_ended(&self) {
+        let mut kept: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+        for pod in self.of_kind("Pod").filter(|pod| pod["status"]["phase"] == "Failed") {
+            let kept = kept.entry(label(pod, "grove.io/podclique")).or_default();
+            *kept += 1;
+            assert!(
+                *kept <= self.settings.ended_pods.per_clique,
+                "too many ended pods: {pod}"
+            );
+        }
     }
 
     /// Deletes what belongs to an owner that is gone, as Kubernetes does. Returns whether there was anything.

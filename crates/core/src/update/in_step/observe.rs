@@ -36,7 +36,7 @@ pub(super) fn observe(
     let gangs = Gangs::new(context, snapshot, components, map);
     // Pods of one clique in one epoch; a copy is all cliques that it has there.
     let mut units: BTreeMap<(usize, Option<u32>, Epoch), (Role, Vec<(Home<'_>, &PodFacts)>)> = BTreeMap::new();
-    for pod in snapshot.pods.values().filter(|pod| !pod.finished) {
+    for pod in snapshot.pods.values().filter(|pod| pod.ended.is_none()) {
         let Some(home) = homes.get(pod.clique.as_str()) else {
             continue;
         };
