@@ -119,7 +119,7 @@ pub(super) fn is_paused(set: &PodCliqueSet) -> bool {
         .spec
         .update_strategy
         .as_ref()
-        .is_some_and(|strategy| strategy.paused);
+        .is_some_and(|strategy| strategy.paused == Some(true));
     paused && strategy(set) != UpdateStrategyType::OnDelete
 }
 
@@ -143,7 +143,7 @@ fn pause(set: &PodCliqueSet, paused: bool) -> Result<Decision> {
         ));
     }
     let mut desired = set.clone();
-    desired.spec.update_strategy.get_or_insert_default().paused = paused;
+    desired.spec.update_strategy.get_or_insert_default().paused = paused.then_some(true);
     Ok(decision(set, Some(desired), word.to_owned()))
 }
 
