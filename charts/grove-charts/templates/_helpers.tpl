@@ -96,6 +96,8 @@ network:
   {{- toYaml .Values.config.network | nindent 2 }}
 gangTermination:
   {{- toYaml .Values.config.gangTermination | nindent 2 }}
+endedPods:
+  {{- toYaml .Values.config.endedPods | nindent 2 }}
 authorizer:
   {{- $authorizer := deepCopy .Values.config.authorizer }}
   {{- if .Values.gangScheduler.enabled }}

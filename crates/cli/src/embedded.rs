@@ -154,6 +154,11 @@ impl Embedded {
         self.supervisor.failed().await
     }
 
+    /// Who is informed when a task ends that should not.
+    pub(crate) fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
+    }
+
     #[cfg(test)]
     pub(crate) fn interrupt(&self, task: &str, how: coppice_runtime::supervise::Interruption) -> bool {
         self.supervisor.interrupt(task, how)

@@ -11,6 +11,7 @@ use coppice_api::names::labels;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
 use coppice_domains::api::ComputeDomain;
 use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
 use kube::runtime::reflector::{self, Store};
@@ -77,6 +78,9 @@ pub(crate) async fn objects(client: &Client, namespace: &str, set: &str) -> Resu
     let topologies = list::<ClusterTopologyBinding>(Api::all(client.clone()), &all)
         .await
         .unwrap_or_default();
+    let revisions = list::<ControllerRevision>(Api::namespaced(client.clone(), namespace), &ours)
+        .await
+        .unwrap_or_default();
     let domains = list::<ComputeDomain>(Api::namespaced(client.clone(), namespace), &ours)
         .await
         .unwrap_or_default();
@@ -85,6 +89,7 @@ pub(crate) async fn objects(client: &Client, namespace: &str, set: &str) -> Resu
         groups,
         gangs,
         pods,
+        revisions,
         nodes: by_name(nodes),
         topologies,
         domains,
@@ -104,7 +109,7 @@ where
 }
 
 /// Tells what to do about the errors that people meet first.
-fn explained(error: kube::Error) -> anyhow::Error {
+pub(crate) fn explained(error: kube::Error) -> anyhow::Error {
     let (problem, next) = match &error {
         // An object that is not there is no error here: this is a kind that is not served.
         kube::Error::Api(status) if status.code == 404 => {
@@ -137,6 +142,8 @@ pub(crate) struct Live {
     groups: Store<PodCliqueScalingGroup>,
     gangs: Store<PodGang>,
     pods: Store<Pod>,
+    /// None where they may not be read.
+    revisions: Option<Store<ControllerRevision>>,
     /// None where the cluster does not serve them.
     domains: Option<Store<ComputeDomain>>,
     nodes: BTreeMap<String, Node>,
@@ -160,6 +167,12 @@ impl Live {
         let (gangs, four) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let (pods, five) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let mut streams = vec![one, two, three, four, five];
+        // A watch that is refused would end all the others.
+        let revisions = (!first.revisions.is_empty()).then(|| {
+            let (revisions, six) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
+            streams.push(six);
+            revisions
+        });
         let domains: Api<ComputeDomain> = Api::namespaced(client.clone(), namespace);
         let served = domains.list_metadata(&ListParams::default().limit(1)).await.is_ok();
         let domains = served.then(|| {
@@ -174,6 +187,7 @@ impl Live {
             groups,
             gangs,
             pods,
+            revisions,
             domains,
             nodes: first.nodes,
             topologies: first.topologies,
@@ -194,6 +208,7 @@ impl Live {
             groups: state(&self.groups),
             gangs: state(&self.gangs),
             pods: state(&self.pods),
+            revisions: self.revisions.as_ref().map(state).unwrap_or_default(),
             nodes: self.nodes.clone(),
             topologies: self.topologies.clone(),
             domains: self.domains.as_ref().map(state).unwrap_or_default(),

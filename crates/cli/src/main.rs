@@ -8,6 +8,7 @@ mod compute_domain_controller;
 mod compute_domain_daemon;
 mod compute_domain_kubelet_plugin;
 mod crds;
+mod dashboard;
 mod demo;
 mod doctor;
 mod domains;
@@ -17,6 +18,7 @@ mod explain;
 mod gather;
 mod get;
 #[cfg(test)]
+#[path = "../../view/src/golden.rs"]
 mod golden;
 mod initc;
 mod lint;
@@ -27,12 +29,12 @@ mod operator;
 mod plan;
 mod process;
 mod reference;
+mod rollout;
 mod scheduler;
 mod screen;
 mod status;
 mod topology;
 mod up;
-mod view;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -40,6 +42,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use coppice_operator::configuration::LogFormat;
+use coppice_view as view;
 
 // The embedded API server makes and drops trees and buffers all the time: with this allocator requests take about a quarter less
 // processor time than with that of the system's C library (`bench/README.md` measures it with this one).
@@ -86,9 +89,11 @@ enum Command {
     Explain(explain::Explain),
     Events(events::Events),
     Topology(topology::Topology),
+    Dashboard(dashboard::Dashboard),
     Doctor(doctor::Doctor),
     Lint(lint::Lint),
     Plan(plan::Plan),
+    Rollout(rollout::Rollout),
     Crds(crds::Crds),
     Operator(operator::Operator),
     Scheduler(scheduler::Scheduler),
@@ -190,7 +195,9 @@ async fn main() -> ExitCode {
         Command::Get(get) => get.run().await,
         Command::Status(status) => status.run().await,
         Command::Plan(plan) => plan.run().await,
+        Command::Rollout(rollout) => rollout.run().await,
         Command::Topology(topology) => topology.run().await,
+        Command::Dashboard(dashboard) => dashboard.run().await,
         Command::Events(events) => events.run().await,
         Command::Doctor(doctor) => doctor.run().await,
         Command::Crds(crds) => crds.run().await,

@@ -131,6 +131,7 @@ impl Operator {
                 auto_mnnvl: configuration.network.auto_mnnvl_enabled,
                 cluster_domain: configuration.network.cluster_domain.clone(),
                 terminate_when_all_lost: configuration.gang_termination.when_all_lost == WhenAllLost::Terminate,
+                ended_pods: configuration.ended_pods(),
                 kai: configuration.schedulers().profiles.contains_key(KAI_SCHEDULER),
                 volcano: configuration.schedulers().profiles.contains_key(VOLCANO_SCHEDULER),
                 native_gangs: configuration.native_gangs(),

@@ -29,6 +29,8 @@ pub struct Target {
 pub enum Urgency {
     /// Counts on their way to a settled state; several changes may be written as one.
     Settling,
+    /// Counts that have settled. Few wait for them: what more do goes first.
+    Settled,
     /// A state that others act on.
     Now,
 }
@@ -85,6 +87,13 @@ pub enum Command {
         /// What happened.
         message: String,
     },
+}
+
+impl Command {
+    /// Whether it takes a finalizer of ours off an object that is being deleted.
+    pub fn lets_go(&self) -> bool {
+        matches!(self, Self::Merge { patch, .. } if patch["metadata"]["finalizers"].is_array() && patch["spec"].is_null())
+    }
 }
 
 /// The merge patch that turns `stored` into `desired`; none when they are equal.

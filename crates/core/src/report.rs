@@ -103,6 +103,10 @@ pub fn successes<'a>(
     set: &PodCliqueSet,
     replica: Option<&ReplicaSnapshot>,
 ) -> Vec<Command> {
+    // The owners are going, and an event for each step would cost as many requests as the steps.
+    if set.metadata.deletion_timestamp.is_some() {
+        return Vec::new();
+    }
     let mut told: BTreeMap<(Target, Reason), (Subject, Vec<String>)> = BTreeMap::new();
     for command in done {
         let Some(subject) = Subject::of(command) else { continue };

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
+
 /// Settings that hold for all sets.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -17,6 +19,8 @@ pub struct Settings {
     /// replica is replaced after the termination delay. By default it does not: replacing the rest of a gang frees
     /// nothing for a clique that has nothing left, and a Warning event tells of the loss. The Go operator replaces it.
     pub terminate_when_all_lost: bool,
+    /// How long pods that ended are kept.
+    pub ended_pods: EndedPods,
     /// Whether sets get ComputeDomains for the NVLink groups that they name.
     pub auto_mnnvl: bool,
     /// Whether KAI is one of the schedulers, so that its topology objects follow the ClusterTopologyBindings, and gangs
@@ -36,10 +40,29 @@ impl Default for Settings {
             waiter_image: "coppice".to_owned(),
             topology_aware: false,
             terminate_when_all_lost: false,
+            ended_pods: EndedPods::default(),
             auto_mnnvl: false,
             kai: false,
             volcano: false,
             native_gangs: false,
+        }
+    }
+}
+
+/// How many pods that ended are kept beside their replacements, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedPods {
+    /// At most so many of each clique, the ones that ended last.
+    pub per_clique: usize,
+    /// At most so long after they ended.
+    pub keep_for: SignedDuration,
+}
+
+impl Default for EndedPods {
+    fn default() -> Self {
+        Self {
+            per_clique: 2,
+            keep_for: SignedDuration::from_mins(15),
         }
     }
 }

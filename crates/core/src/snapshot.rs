@@ -67,8 +67,8 @@ pub struct PodFacts {
     pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Whether it has ended, for better or worse.
-    pub finished: bool,
+    /// When it ended, for better or worse; none while it runs or will run.
+    pub ended: Option<Timestamp>,
     /// Whether it has a node.
     pub scheduled: bool,
     /// Whether a gate of ours holds it back.
@@ -77,6 +77,8 @@ pub struct PodFacts {
     pub other_gates: Vec<String>,
     /// Whether it is ready.
     pub ready: bool,
+    /// Since when it is ready.
+    pub ready_since: Option<Timestamp>,
     /// Whether a container of it is failing now: waiting after a failure, or ended with an error. A container that
     /// failed once and runs again is not failing.
     pub failing: bool,
@@ -96,7 +98,7 @@ pub struct Membership {
 impl PodFacts {
     /// Whether the pod counts: it runs or will run.
     pub fn active(&self) -> bool {
-        !self.deleting && !self.finished
+        !self.deleting && self.ended.is_none()
     }
 
     /// The pod as the target of a command.

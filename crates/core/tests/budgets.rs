@@ -232,6 +232,12 @@ fn an_update_without_progress_is_reported_when_its_deadline_passes_and_goes_on()
         let found = condition(world.get(kind, name));
         assert_eq!(found, is("Unknown", "ProgressDeadlineExceeded"), "{name}");
     }
+    let conditions = world.get("PodCliqueSet", "wl")["status"]["conditions"].to_string();
+    let named = conditions.matches("wl-0-g and wl-0-a made no progress").count();
+    assert_eq!(
+        named, 2,
+        "what stands still is named in UpdateInProgress and Progressing: {conditions}"
+    );
     assert_eq!(world.next_deadline(), None, "there is nothing left to wake up for");
     world.writes.clear();
     world.advance(3600);

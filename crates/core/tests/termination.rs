@@ -67,7 +67,7 @@ fn a_pod_that_has_failed_when_its_gang_is_terminated_goes_with_it() {
         .as_str()
         .unwrap()
         .to_owned();
-    world.edit("Pod", &failed, |pod| pod["status"] = json!({"phase": "Failed"}));
+    world.fail(&failed);
     world.capacity = None;
     world.settle();
     assert_eq!(world.pods().len(), 10);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use coppice_api::names::labels;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang, PodGangMap};
-use coppice_core::command::{Command, Kind, Target};
+use coppice_core::command::{Command, Kind, Target, Urgency};
 use coppice_core::object::NewObject;
 use coppice_core::report;
 use coppice_runtime::cache::Kind as CachedKind;
@@ -26,6 +26,8 @@ use crate::world::World;
 pub struct Actions {
     world: World,
     writer: Writer,
+    /// For what goes before everything else that waits.
+    ahead: Writer,
     recorder: Recorder,
 }
 
@@ -150,6 +152,7 @@ impl Actions {
     pub fn new(world: World, writer: Writer, recorder: Recorder) -> Self {
         Self {
             world,
+            ahead: writer.ahead(),
             writer,
             recorder,
         }
@@ -182,17 +185,24 @@ impl Actions {
         match command {
             Command::Create(object) => self.create(object).await,
             Command::Merge { target, patch } => {
+                // What ends an object that is being deleted is not kept behind the beginnings of others.
+                let writer = if command.lets_go() { &self.ahead } else { &self.writer };
                 with_kind!(self.world, target.kind, kind => {
                     let (key, condition) = known(target);
-                    let done = self.writer.patch(kind, &key, &condition, Patch::Merge(patch.clone())).await.map(drop);
+                    let done = writer.patch(kind, &key, &condition, Patch::Merge(patch.clone())).await.map(drop);
                     self.settled(kind, target, done)
                 })
             }
-            Command::Status { target, patch, .. } => {
+            Command::Status { target, patch, urgency } => {
+                let writer = if *urgency == Urgency::Now {
+                    &self.ahead
+                } else {
+                    &self.writer
+                };
                 with_kind!(self.world, target.kind, kind => {
                     let (key, condition) = known(target);
                     let patch = Patch::Merge(json!({"status": patch}));
-                    let done = self.writer.patch_status(kind, &key, &condition, patch).await.map(drop);
+                    let done = writer.patch_status(kind, &key, &condition, patch).await.map(drop);
                     self.settled(kind, target, done)
                 })
             }

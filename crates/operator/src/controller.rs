@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::{Arc, OnceLock};
 
 use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
-use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
+use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet, UpdateStrategyType};
 use coppice_core::backends::BackendContext;
 use coppice_core::command::{Command, Kind as CommandKind, Target};
 use coppice_core::context::SetContext;
@@ -16,6 +16,7 @@ use coppice_core::packing::topology_name;
 use coppice_core::reasons::Reason;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::report;
+use coppice_core::revisions::{Revisions, StoredRevision};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::{Settings, TopologyLevels};
 use coppice_core::snapshot::{ReplicaSnapshot, target_of};
@@ -27,13 +28,15 @@ use coppice_runtime::supervise::panic_message;
 use coppice_runtime::write::WriteError;
 use futures::FutureExt;
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 use tracing::{debug, warn};
 
 use crate::actions::{Actions, Report};
 use crate::holding::{self, Released};
 use crate::keys::{Key, SetKey};
-use crate::pacing::Pacing;
+use crate::pacing::{Load, Pacing};
 use crate::trouble::Trouble;
 use crate::world::{Served, World};
 
@@ -49,6 +52,9 @@ struct Identities {
     whole: GenerationIdentity,
 }
 
+/// A version of a ControllerRevision.
+type RevisionKey = (Option<String>, Option<String>);
+
 /// What workers share.
 pub(crate) struct Controller {
     pub(crate) world: World,
@@ -60,6 +66,7 @@ pub(crate) struct Controller {
     trouble: Trouble,
     summaries: Mutex<BTreeMap<SetKey, BTreeMap<u32, ReplicaSummary>>>,
     identities: Mutex<BTreeMap<SetKey, Arc<Identities>>>,
+    revisions: Mutex<BTreeMap<SetKey, BTreeMap<RevisionKey, Arc<StoredRevision>>>>,
     served: OnceLock<Served>,
 }
 
@@ -81,6 +88,7 @@ impl Controller {
             trouble: Trouble::default(),
             summaries: Mutex::default(),
             identities: Mutex::default(),
+            revisions: Mutex::default(),
             served: OnceLock::new(),
         }
     }
@@ -118,6 +126,14 @@ impl Controller {
             bindings.iter().for_each(|binding| controller.mark_topology(binding));
         });
         let controller = self.clone();
+        self.world.revisions.on_change(move |change| {
+            // With coherent updates pods are made from what revisions hold.
+            for revision in change.old.iter().chain(&change.new) {
+                let controlled = |set: &PodCliqueSet| is_owner(set, &revision.metadata) && is_coherent(set);
+                controller.mark_where(controlled);
+            }
+        });
+        let controller = self.clone();
         self.world.claim_templates.on_change(move |change| {
             for template in change.old.iter().chain(&change.new) {
                 let text = |field: &str| template["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -149,6 +165,7 @@ impl Controller {
         if new.is_none() {
             self.summaries.lock().remove(&key);
             self.identities.lock().remove(&key);
+            self.revisions.lock().remove(&key);
             self.trouble.forget(&key);
             return;
         }
@@ -168,7 +185,7 @@ impl Controller {
                 .collect()
         };
         for index in (0..wanted).chain(known) {
-            self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
+            self.queue.mark(Key::Replica(key.clone(), index), priority_of(set));
         }
     }
 
@@ -228,9 +245,9 @@ impl Controller {
                 Key::Topology(name) => self.plan_topology(name),
             };
             let now = self.clock.now();
-            let busy = self.queue.is_backlogged();
+            let load = self.load();
             let Released { stages, wake } =
-                holding::release(&self.trouble, &self.pacing, key, planned.stages, now, busy);
+                holding::release(&self.trouble, &self.pacing, key, planned.stages, now, load);
             let wake = wake.into_iter().chain(planned.deadline).min();
             let events_only = stages
                 .iter()
@@ -251,6 +268,16 @@ impl Controller {
         }
         self.queue.mark(key.clone(), Priority::Low);
         Outcome::Done
+    }
+
+    fn load(&self) -> Load {
+        if self.queue.is_pressed() {
+            Load::Pressed
+        } else if self.queue.is_backlogged() {
+            Load::Busy
+        } else {
+            Load::Idle
+        }
     }
 
     /// Keeps in mind what was refused, and tells people what happened.
@@ -278,7 +305,7 @@ impl Controller {
 
     fn plan_one(&self, key: &SetKey, index: u32) -> Planned {
         let now = self.clock.now();
-        let (plan, seen, wanted) = {
+        let (plan, seen, wanted, deleting) = {
             let moment = self.world.cache.moment();
             let Some(set) = self.world.set(&moment, key) else {
                 return Planned {
@@ -292,29 +319,35 @@ impl Controller {
             let topology = self.topology(&moment, &set);
             let mut context = self.context(key, &set, topology.as_ref());
             context.adopted_hash = adopted_hash(&context, &revisions);
+            if context.coherent() {
+                context.revisions = self.templates(key, &revisions);
+            }
             context.backend = self.backend(&moment, &context);
             context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
             let plan = plan_replica(&context, &snapshot, now);
             let wanted = index < context.facts.replicas() && !context.facts.too_many_replicas();
+            let deleting = context.deleting();
             drop(context);
             let seen = Seen::Set {
                 set,
                 replica: Some(snapshot),
             };
-            (plan, seen, wanted)
+            (plan, seen, wanted, deleting)
         };
         let changed = {
             let mut summaries = self.summaries.lock();
             let of_set = summaries.entry(key.clone()).or_default();
-            // A label may name any index; only replicas that are wanted or exist are kept in mind.
-            if wanted || plan.summary.exists {
-                of_set.insert(index, plan.summary.clone()) != Some(plan.summary)
+            // A label may name any index; only replicas that are wanted or exist are kept in mind. A set that is being
+            // deleted waits until each one was looked at that has objects.
+            if wanted || plan.summary.exists || deleting {
+                let before = of_set.insert(index, plan.summary.clone());
+                (before.as_ref() != Some(&plan.summary)).then(|| announced(before.as_ref(), &plan.summary))
             } else {
-                of_set.remove(&index).is_some()
+                of_set.remove(&index).map(|_| Priority::Low)
             }
         };
-        if changed {
-            self.queue.mark(Key::Set(key.clone()), Priority::Low);
+        if let Some(priority) = changed {
+            self.queue.mark(Key::Set(key.clone()), priority);
         }
         Planned {
             stages: plan.stages,
@@ -355,6 +388,9 @@ impl Controller {
         let topology = self.topology(&moment, &set);
         let mut context = self.context(key, &set, topology.as_ref());
         context.adopted_hash = adopted_hash(&context, &revisions);
+        if context.coherent() {
+            context.revisions = self.templates(key, &revisions);
+        }
         context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
         let gone = replicas.values().all(|replica| !replica.exists);
         let existing = if context.deleting() && gone {
@@ -375,13 +411,30 @@ impl Controller {
         drop(context);
         // Each replica marks the set when it was looked at.
         for index in plan.unseen {
-            self.queue.mark(Key::Replica(key.clone(), index), Priority::High);
+            self.queue.mark(Key::Replica(key.clone(), index), priority_of(&set));
         }
         Planned {
             stages: plan.stages,
             deadline: None,
             seen: Some(Seen::Set { set, replica: None }),
         }
+    }
+
+    /// The templates in the revisions of a set, each version of a revision read once.
+    fn templates(&self, key: &SetKey, revisions: &[Arc<ControllerRevision>]) -> Arc<Revisions> {
+        let mut kept = self.revisions.lock();
+        let before = kept.remove(key).unwrap_or_default();
+        let read = |revision: &Arc<ControllerRevision>| {
+            let metadata = &revision.metadata;
+            let version = (metadata.uid.clone(), metadata.resource_version.clone());
+            let known = before.get(&version).cloned();
+            let read = known.or_else(|| StoredRevision::read(revision).map(Arc::new))?;
+            Some((version, read))
+        };
+        let now: BTreeMap<RevisionKey, Arc<StoredRevision>> = revisions.iter().filter_map(read).collect();
+        let all = now.values().cloned().collect();
+        kept.insert(key.clone(), now);
+        Arc::new(all)
     }
 
     /// What the objects of the set's scheduler need to know.
@@ -461,6 +514,26 @@ impl Seen {
     }
 }
 
+/// How soon the replicas of a set are planned when it changed. Of one that is being deleted, replicas that have begun to go
+/// come before the next, so that the first ones free their nodes early.
+fn priority_of(set: &PodCliqueSet) -> Priority {
+    if set.metadata.deletion_timestamp.is_some() {
+        Priority::Low
+    } else {
+        Priority::High
+    }
+}
+
+/// How soon a set hears of a replica: what users wait for goes first.
+fn announced(before: Option<&ReplicaSummary>, now: &ReplicaSummary) -> Priority {
+    let shown = |summary: &ReplicaSummary| (summary.available, summary.updated, summary.breached);
+    if before.is_some_and(|before| shown(before) != shown(now)) {
+        Priority::High
+    } else {
+        Priority::Low
+    }
+}
+
 fn retry(error: WriteError) -> Outcome<WriteError> {
     match error.retry_after() {
         Some(wait) => Outcome::RetryAfter(error, wait),
@@ -473,6 +546,16 @@ fn key_of(set: &PodCliqueSet) -> SetKey {
         set.metadata.namespace.as_deref().unwrap_or_default(),
         set.metadata.name.as_deref().unwrap_or_default(),
     )
+}
+
+fn is_owner(set: &PodCliqueSet, metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
+}
+
+fn is_coherent(set: &PodCliqueSet) -> bool {
+    let strategy = set.spec.update_strategy.as_ref();
+    strategy.is_some_and(|strategy| strategy.strategy == UpdateStrategyType::Coherent)
 }
 
 /// The part of a set that its replicas are planned from.
@@ -490,7 +573,16 @@ fn concerning_replicas(set: &PodCliqueSet) -> impl PartialEq {
         progress.map(|progress| {
             (
                 progress.update_ended_at.is_some(),
-                progress.currently_updating.first().map(|update| update.replica_index),
+                progress
+                    .currently_updating
+                    .iter()
+                    .map(|update| update.replica_index)
+                    .collect::<Vec<_>>(),
+                (
+                    progress.in_scope_standalone_pod_cliques.clone(),
+                    progress.in_scope_pod_clique_scaling_groups.clone(),
+                ),
+                progress.rolled_back == Some(true),
             )
         }),
     )

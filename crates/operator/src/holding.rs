@@ -5,7 +5,7 @@ use coppice_core::command::Command;
 use jiff::Timestamp;
 
 use crate::keys::Key;
-use crate::pacing::Pacing;
+use crate::pacing::{Load, Pacing};
 use crate::trouble::Trouble;
 
 /// Why a command is not carried out now.
@@ -26,17 +26,17 @@ pub(crate) struct Released {
     pub(crate) wake: Option<Timestamp>,
 }
 
-/// Takes out of a plan what should not be carried out now. `busy` is whether there is more to do than can be done at once.
+/// Takes out of a plan what should not be carried out now.
 pub(crate) fn release(
     trouble: &Trouble,
     pacing: &Pacing,
     key: &Key,
     stages: Vec<Vec<Command>>,
     now: Timestamp,
-    busy: bool,
+    load: Load,
 ) -> Released {
     let mut trouble = trouble.round(key, &stages, now);
-    let mut pacing = pacing.round(now, busy);
+    let mut pacing = pacing.round(now, load);
     let mut released = Released::default();
     for mut stage in stages {
         let mut ends_here = false;

@@ -33,7 +33,7 @@ pub(crate) fn facts(pod: &PodView) -> PodFacts {
         template_hash: label(labels::POD_TEMPLATE_HASH),
         created: pod.created.unwrap_or(Timestamp::UNIX_EPOCH),
         deleting: pod.is_terminating(),
-        finished: matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed),
+        ended: ended(pod),
         scheduled,
         gated: pod.gates.iter().any(|gate| is_ours(gate)),
         other_gates: pod
@@ -43,11 +43,30 @@ pub(crate) fn facts(pod: &PodView) -> PodFacts {
             .map(ToString::to_string)
             .collect(),
         ready: pod.is_ready(),
+        ready_since: pod
+            .ready
+            .as_ref()
+            .filter(|ready| ready.is_true)
+            .and_then(|ready| ready.since),
         failing: pod
             .waiting_reason
             .as_deref()
             .is_some_and(|reason| FAILING.contains(&reason)),
     }
+}
+
+/// When a pod ended. One that was evicted has no container that says so, and one that never ran has only its creation.
+fn ended(pod: &PodView) -> Option<Timestamp> {
+    if !matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed) {
+        return None;
+    }
+    let container = pod.last_termination.as_ref().and_then(|end| end.at);
+    let unready = pod
+        .ready
+        .as_ref()
+        .filter(|ready| !ready.is_true)
+        .and_then(|ready| ready.since);
+    Some(container.max(unready).or(pod.created).unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// What ties a pod to its gang.

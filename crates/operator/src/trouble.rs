@@ -164,7 +164,7 @@ impl Round<'_> {
 mod tests {
     use super::*;
     use crate::holding::release;
-    use crate::pacing::Pacing;
+    use crate::pacing::{Load, Pacing};
     use coppice_core::command::{Kind, Target};
     use coppice_core::object::{Body, Metadata};
     use serde_json::json;
@@ -210,7 +210,7 @@ mod tests {
         stages: Vec<Vec<Command>>,
         now: Timestamp,
     ) -> (Vec<Vec<Command>>, Option<Timestamp>) {
-        let released = release(trouble, &Pacing::default(), key, stages, now, false);
+        let released = release(trouble, &Pacing::default(), key, stages, now, Load::Idle);
         (released.stages, released.wake)
     }
 

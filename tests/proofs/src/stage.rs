@@ -35,6 +35,11 @@ pub struct Stage {
 impl Stage {
     /// Starts a control plane with a few nodes.
     pub async fn start() -> Self {
+        Self::with_nodes(4).await
+    }
+
+    /// Starts a control plane with so many nodes; each takes 110 pods.
+    pub async fn with_nodes(nodes: u32) -> Self {
         let clock = TokioClock::new("2026-01-01T00:00:00Z".parse().expect("a time"));
         let server = ApiServer::builder().seed(1).clock(move || clock.now()).build();
         let audit = Audit::default();
@@ -43,7 +48,7 @@ impl Stage {
             .await
             .expect("the definitions fit");
         let options = ClusterOptions::default()
-            .nodes(NodeProfile::Small, 4)
+            .nodes(NodeProfile::Small, nodes)
             .heartbeats(None)
             .clock(Arc::new(clock));
         let of_cluster = client_of(&server, &audit, "cluster", None);

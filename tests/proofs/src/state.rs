@@ -26,7 +26,7 @@ const KINDS: [(&str, &str, &str); 13] = [
 ];
 
 /// Fields that differ from run to run, wherever they stand.
-const FLEETING: [&str; 27] = [
+const FLEETING: [&str; 28] = [
     "lastScheduled",
     "lastReady",
     "lastProgressedAt",
@@ -54,6 +54,7 @@ const FLEETING: [&str; 27] = [
     "generation",
     "clusterIP",
     "grove.io/made-from-generations",
+    "podAttempt",
 ];
 
 /// All objects of sets in a namespace, by kind and name; a pod's name is its clique and index.

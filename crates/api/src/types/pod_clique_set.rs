@@ -64,8 +64,8 @@ pub struct UpdateStrategy {
     pub strategy: UpdateStrategyType,
     /// Whether no further pod is replaced for a new template. Sizes and lost pods are still reconciled. Without effect
     /// with OnDelete.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub paused: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
     /// Settings of the strategy Coherent; without effect with the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherent: Option<CoherentUpdate>,
@@ -151,12 +151,6 @@ string_enum! {
     }
 }
 
-/// Whether a flag is absent on the wire.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_false(flag: &bool) -> bool {
-    !*flag
-}
-
 string_enum! {
     /// In which order the cliques of one copy start.
     #[derive(Default)]
@@ -177,7 +171,7 @@ string_enum! {
 pub struct PodCliqueSetTemplate {
     /// The cliques; their order counts when they start in order.
     #[serde(default)]
-    #[schemars(extend("x-required" = true, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(extend("x-required" = true, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = crate::sizes::MOST_CLIQUES))]
     pub cliques: Vec<PodCliqueTemplate>,
     /// In which order the cliques start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,6 +197,7 @@ pub struct PodCliqueSetTemplate {
     pub resource_sharing: Vec<ResourceSharing>,
     /// Cliques that scale together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("maxItems" = crate::sizes::MOST_CLIQUES))]
     pub pod_clique_scaling_groups: Vec<PodCliqueScalingGroupConfig>,
     /// Fields of newer versions.
     #[serde(flatten)]
@@ -216,7 +211,7 @@ pub struct PodCliqueSetTemplate {
 pub struct PodCliqueTemplate {
     /// Its name, unique in the template.
     #[serde(default)]
-    #[schemars(extend("x-required" = true))]
+    #[schemars(extend("x-required" = true, "maxLength" = crate::sizes::LONGEST_NAME))]
     pub name: String,
     /// Labels for the clique and its pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -250,7 +245,7 @@ pub struct PodCliqueTemplate {
 pub struct PodCliqueScalingGroupConfig {
     /// Its name, unique in the template.
     #[serde(default)]
-    #[schemars(extend("x-required" = true))]
+    #[schemars(extend("x-required" = true, "maxLength" = crate::sizes::LONGEST_NAME))]
     pub name: String,
     /// Member cliques, by name.
     #[serde(default)]

@@ -55,6 +55,12 @@ const RULES: &[(&str, &str)] = &[
          +rolling-update-of-what-is-idle",
     ),
     (
+        "coherent updates: settings",
+        "coherent-deadline-malformed coherent-deadline-shorter-than-soak coherent-surge-negative",
+    ),
+    ("coherent updates: not served yet", "coherent-not-served"),
+    ("updates can be paused", "+update-paused"),
+    (
         "rollingUpdate: where",
         "rolling-update-on-group-member rolling-update-with-on-delete update-rolling-update-with-on-delete \
          +update-strategy-to-on-delete",

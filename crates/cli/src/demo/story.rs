@@ -119,9 +119,7 @@ impl<'a> Story<'a> {
         let before = self.stage.last()?;
         let (node, pod) = lonely(&before).context("no prefill pod has a node for itself")?;
         title(&format!("3. A node is lost: power off {node}, under a pod of {GROUP}"));
-        outln!(
-            "   The node is marked NotReady after 5 seconds without a heartbeat; its pod is evicted 2 seconds later."
-        );
+        outln!("   The node is NotReady after 5 seconds without a heartbeat; its pod is evicted 2 seconds later.");
         outln!();
         let began = Instant::now();
         self.embedded.cluster.power_off(&node).await?;

@@ -3,11 +3,7 @@
 //! Reads a cluster or a snapshot of one, asks the scheduler's own model and engine, and prints. Never writes to a cluster.
 
 mod domain;
-mod model;
 mod objects;
-mod report;
-mod text;
-mod what_if;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +12,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::client::Cluster;
-use objects::Snapshot;
+use crate::view::explain::{Target, explain, text};
 
 /// Say where the pods of a gang are, or why they are not placed and what helps; or what a ComputeDomain waits for
 ///
@@ -60,12 +56,12 @@ impl Explain {
             return self.output.print(&report, domain::render);
         }
         let (snapshot, usual) = match &self.snapshot {
-            Some(file) => (Snapshot::read(file)?, "default".to_owned()),
-            None => Snapshot::fetch(&self.cluster).await?,
+            Some(file) => (objects::read(file)?, "default".to_owned()),
+            None => objects::fetch(&self.cluster).await?,
         };
         let namespace = self.namespace.unwrap_or(usual);
-        let target = model::Target::parse(&self.target, &namespace)?;
-        let report = report::explain(&snapshot, &target, &self.what_if)?;
+        let target = Target::parse(&self.target, &namespace)?;
+        let report = explain(&snapshot, &target, &self.what_if)?;
         self.output.print(&report, text::render)
     }
 }

@@ -116,15 +116,21 @@ pub(crate) fn is_acted_on(state: &CliqueState<'_>, settings: &Settings) -> bool 
     verdict.status == Some(true) && (!lost || settings.terminate_when_all_lost)
 }
 
+/// Whether a stored condition says since when something was below its minimum in a way that its gang is replaced for.
+pub(crate) fn starts_clock(condition: &Condition, settings: &Settings) -> bool {
+    settings.terminate_when_all_lost || condition.reason != Reason::AllScheduledReplicasLost
+}
+
 /// Puts the verdict among the conditions. Where one that is not acted on turns into one that is, the clock of the
 /// termination begins then.
 pub(crate) fn record(all: &mut Vec<Condition>, verdict: Verdict, generation: Option<i64>, replica: &Replica<'_>) {
     let now = replica.now;
+    let settings = replica.context.settings;
     let lost = |all: &[Condition]| {
         let found = conditions::find(all, ConditionType::MinAvailableBreached);
-        found.is_some_and(|condition| condition.reason == Reason::AllScheduledReplicasLost)
+        found.is_some_and(|condition| !starts_clock(condition, settings))
     };
-    let before = lost(all) && !replica.context.settings.terminate_when_all_lost;
+    let before = lost(all);
     conditions::set(all, verdict, generation, now);
     if before
         && !lost(all)
@@ -144,10 +150,12 @@ pub(crate) fn marked(status: &PodCliqueStatus) -> bool {
 /// Whether a group has fallen below its minimum of copies: too few of them are free of breaches.
 pub(crate) fn of_group(replica: &Replica<'_>, group: usize, available: u32, updating: bool) -> Verdict {
     let layout = &replica.layout.groups[group];
-    let minimum = replica.context.facts.groups[group].min_available.min(layout.copies);
+    let minimum = replica.context.facts.groups[group].min_available.min(layout.count());
     let settings = replica.context.settings;
     let without = |is_broken: &dyn Fn(&CliqueState<'_>) -> bool| {
-        let healthy = (0..layout.copies).filter(|copy| !replica.cliques[layout.members(*copy)].iter().any(is_broken));
+        let healthy = layout
+            .permanent()
+            .filter(|copy| !replica.cliques[layout.members(*copy)].iter().any(is_broken));
         u32::try_from(healthy.count()).unwrap_or(0)
     };
     let healthy = without(&|state| of_clique(state, false, settings).status == Some(true));

@@ -280,7 +280,9 @@ fn breaches(replica: &Replica<'_>, terminating: &Terminating) -> Vec<(Unit, Time
         let state = &replica.cliques[index];
         let condition = conditions::find(&status(state)?.conditions, ConditionType::MinAvailableBreached)?;
         let breached_now = breach::is_acted_on(state, replica.context.settings);
-        (breached_now && !terminating.contains(index))
+        // While nothing was left of it the clock did not run; the next status starts it.
+        let clock_runs = breach::starts_clock(condition, replica.context.settings);
+        (breached_now && clock_runs && !terminating.contains(index))
             .then(|| started(condition))
             .flatten()
     };
@@ -296,10 +298,12 @@ fn breaches(replica: &Replica<'_>, terminating: &Terminating) -> Vec<(Unit, Time
             .and_then(|stored| stored.status.as_ref());
         let whole = stored
             .and_then(|status| conditions::find(&status.conditions, ConditionType::MinAvailableBreached))
-            .filter(|condition| condition.reason != Reason::AllScheduledReplicasLost)
+            .filter(|condition| breach::starts_clock(condition, replica.context.settings))
             .and_then(started);
-        let copies: Vec<(u32, Timestamp)> = (0..layout.copies)
-            .filter_map(|copy| Some((copy, layout.members(copy).filter_map(since).min()?)))
+        let copies: Vec<(u32, Timestamp)> = layout
+            .copies
+            .iter()
+            .filter_map(|&copy| Some((copy, layout.members(copy).filter_map(since).min()?)))
             .collect();
         match whole {
             Some(at) if !copies.is_empty() => found.push((Unit::Replica, at)),

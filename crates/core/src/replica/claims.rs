@@ -1,10 +1,11 @@
 //! The shared resource claims of a replica: those of its groups and cliques, and those that the set gives each replica.
 //!
 //! A claim is created before the pods that use it and deleted after the last of them, those that are being deleted
-//! included. A clique has a claim for each index that one of its pods has or is about to get, so no pod is ever left
+//! included. A pod that ended uses none. A clique has a claim for each index that one of its pods has or is about to get, so no pod is ever left
 //! with a claim that is gone. What a claim asks for is never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use coppice_api::names::label_sets::ClaimOwner;
 use coppice_api::names::{annotations, labels};
@@ -15,7 +16,7 @@ use crate::command::{Command, Kind};
 use crate::object::Owner;
 use crate::objects::{self, WantedClaim};
 use crate::reasons::Reason;
-use crate::snapshot::{ReplicaSnapshot, target_of_value};
+use crate::snapshot::{PodFacts, ReplicaSnapshot, target_of_value};
 
 /// What claims mean for pods.
 #[derive(Debug, Default)]
@@ -127,7 +128,7 @@ fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
     }
     for group in &replica.layout.groups {
         let config = facts.groups[group.position].config;
-        let copies = (0..group.copies).collect();
+        let copies = group.copies.iter().copied().collect();
         let stored = replica.snapshot.groups.get(&group.name);
         let owner = stored.map(|stored| Owner::of(Kind::PodCliqueScalingGroup, &stored.metadata));
         for claim in objects::wanted_claims(
@@ -145,9 +146,10 @@ fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
         if sharing.is_empty() {
             continue;
         }
-        let present = replica.snapshot.pods.values().filter(|pod| pod.clique == clique.name);
+        let of_clique = |pod: &&Arc<PodFacts>| pod.clique == clique.name && pod.ended.is_none();
+        let present = replica.snapshot.pods.values().filter(of_clique);
         let mut indices: BTreeSet<u32> = present.filter_map(|pod| pod.index).collect();
-        indices.extend(pods::free_indices(state));
+        indices.extend(pods::free_slots(state).into_iter().map(|slot| slot.index));
         let owner = state.stored.map(|stored| Owner::of(Kind::PodClique, &stored.metadata));
         for claim in objects::wanted_claims(ClaimOwner::Clique(set, &clique.name), sharing, &indices) {
             let (owner, users) = (owner.clone(), vec![position]);
@@ -163,7 +165,8 @@ pub(crate) fn in_use(claim: &Value, snapshot: &ReplicaSnapshot) -> bool {
     if let Some(clique) = label(labels::POD_CLIQUE) {
         let index = label(labels::POD_INDEX);
         return snapshot.pods.values().any(|pod| {
-            pod.clique == clique && index.is_none_or(|index| pod.index.is_some_and(|own| own.to_string() == index))
+            let uses = pod.clique == clique && pod.ended.is_none();
+            uses && index.is_none_or(|index| pod.index.is_some_and(|own| own.to_string() == index))
         });
     }
     if let Some(group) = label(labels::SCALING_GROUP) {

@@ -16,16 +16,16 @@ use crate::update::budget::Budget;
 use crate::update::in_progress::{self, Open};
 use crate::update::{Directive, Rolling};
 
-/// Returns how many cliques are being updated and make no progress.
+/// Returns the cliques that are being updated and make no progress.
 pub(crate) fn plan(
     replica: &Replica<'_>,
     directive: Directive,
     rolling: &Rolling,
     terminating: &Terminating,
     draft: &mut Draft,
-) -> u32 {
+) -> Vec<String> {
     let waits = draft.foremost_waits();
-    let mut stuck = 0;
+    let mut stuck = Vec::new();
     for (index, state) in replica.cliques.iter().enumerate() {
         let Some(stored) = state.stored.filter(|_| state.alive()) else {
             continue;
@@ -39,8 +39,10 @@ pub(crate) fn plan(
         counts(replica, stored, state, &mut status);
         progress(replica, directive, rolling, index, before.updated_replicas, &mut status);
         let updating = rolling.cliques.contains(&index);
-        judge(replica, stored, state, updating, &mut status);
-        stuck += u32::from(report_update(replica, index, updating, &mut status, draft));
+        judge(replica, stored, state, rolling.excuses_clique(index), &mut status);
+        if report_update(replica, index, updating, &mut status, draft) {
+            stuck.push(replica.layout.cliques[index].name.clone());
+        }
         mark(replica, stored, terminating, index, &mut status);
         let wait = waits.get(&replica.layout.cliques[index].name);
         report_wait(wait, &mut status.conditions, stored.metadata.generation, replica.now);
@@ -53,7 +55,7 @@ pub(crate) fn plan(
             // A mark must be there before the pods go, and be gone before new ones come. So must the beginning of an
             // update: without it, too few pods would look like a breach.
             // And so must the number that the names of new pods are made from.
-            let raised = state.attempt.is_raised() && !pods::free_indices(state).is_empty();
+            let raised = state.attempt.is_raised() && !pods::free_slots(state).is_empty();
             let patched = draft.patches(stored.metadata.uid.as_deref());
             if !patched && (raised || marked(&before) != marked(&status) || begins(&before, &status)) {
                 draft.gangs.push(command);
@@ -114,7 +116,9 @@ fn progress(
     let has_old_pods = || state.active.iter().any(|pod| !state.has_template(pod));
     let takes_part = match directive {
         Directive::OnDelete => state.current && has_old_pods(),
-        Directive::Hold | Directive::Paused | Directive::Recreate => rolling.cliques.contains(&index),
+        Directive::Hold | Directive::Paused | Directive::Recreate | Directive::Coherent => {
+            rolling.cliques.contains(&index)
+        }
     };
     if takes_part && !begun {
         let on_delete = directive == Directive::OnDelete;
@@ -338,7 +342,7 @@ fn begins(before: &PodCliqueStatus, after: &PodCliqueStatus) -> bool {
     target(before) != target(after)
 }
 
-/// A state that others act on is written at once; counts on their way to it may wait for each other.
+/// A state that others act on is written at once; counts may wait for each other, or for what more wait for.
 fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state: &CliqueState<'_>) -> Urgency {
     let breached =
         |status: &PodCliqueStatus| conditions::is_true(&status.conditions, ConditionType::MinAvailableBreached);
@@ -348,9 +352,11 @@ fn urgency(before: &PodCliqueStatus, after: &PodCliqueStatus, lost: bool, state:
     let outdated = after.updated_replicas < before.updated_replicas && !state.current;
     let news = outdated || before.last_errors != after.last_errors;
     let raised = before.pod_attempt != after.pod_attempt;
-    if breached(before) != breached(after) || decided || lost || !moving || news || raised {
+    if breached(before) != breached(after) || decided || lost || news || raised {
         Urgency::Now
-    } else {
+    } else if moving {
         Urgency::Settling
+    } else {
+        Urgency::Settled
     }
 }

@@ -41,7 +41,8 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
 /// Whether a pod is left that may hold a channel: one of a clique that claims it, or one that has another template than
 /// its clique has now.
 fn in_use(name: &str, snapshot: &ReplicaSnapshot) -> bool {
-    snapshot.pods.values().any(|pod| {
+    // A pod that ended has given its channel back.
+    snapshot.pods.values().filter(|pod| pod.ended.is_none()).any(|pod| {
         let Some(clique) = snapshot.cliques.get(&pod.clique) else {
             return true;
         };

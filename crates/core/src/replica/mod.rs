@@ -8,6 +8,7 @@ mod children;
 mod claims;
 mod clique_status;
 mod domains;
+mod ended;
 mod gang_map;
 mod gang_status;
 mod gangs;
@@ -16,10 +17,11 @@ mod group_status;
 mod membership;
 mod pod_groups;
 mod pods;
+pub(crate) mod predecessor;
 mod restore;
 mod teardown;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coppice_api::types::{LastError, PodGangPhase};
@@ -34,6 +36,8 @@ use crate::health::terminating;
 use crate::report;
 use crate::snapshot::{PodFacts, ReplicaSnapshot};
 use crate::state::{CliqueState, Replica};
+use crate::update::coherent::Revision;
+use crate::update::in_step::{self, Step, StepSummary};
 use crate::update::{self, Directive};
 
 /// What to do for a replica.
@@ -78,14 +82,17 @@ pub struct ReplicaSummary {
     /// Whether something in it is being updated.
     pub updating: bool,
     /// Cliques and groups that are being updated and make no progress.
-    pub stuck: u32,
+    pub stuck: Vec<String>,
+    /// Copies of groups, by the group's name in the template, that their scheduler cannot place, and how many the replica
+    /// should have. A group that lacks none is left out.
+    pub unplaced: BTreeMap<String, (u32, u32)>,
     /// Whether no pod of it has a node.
     pub unscheduled: bool,
     /// Whether something in it fell below its minimum.
     pub breached: bool,
     /// Whether all its gangs follow from its stored PodGangMap.
     pub mapped: bool,
-    /// Whether objects of it are left.
+    /// Whether objects of it are left; of a set that is being deleted, whether some must be deleted before it goes.
     pub exists: bool,
     /// Standalone cliques, and how many of them are updated.
     pub cliques: (i32, i32),
@@ -97,13 +104,21 @@ pub struct ReplicaSummary {
     pub missing_templates: BTreeSet<String>,
     /// What keeps it from going on, and does not end by itself.
     pub stall: Option<Wait>,
+    /// How far a coherent update of it is; only with that strategy.
+    pub step: Option<Box<StepSummary>>,
     /// Its gangs, and how far each is. Shared, because the set's planner reads the summaries of all replicas each time.
     pub gangs: Arc<[(String, PodGangPhase)]>,
 }
 
 /// Plans one replica.
 pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: Timestamp) -> ReplicaPlan {
-    if context.deleting() || snapshot.index >= context.facts.replicas() {
+    if context.deleting() {
+        return teardown::of_deleted_set(context, snapshot);
+    }
+    if let Some(plan) = predecessor::plan(context, snapshot) {
+        return plan;
+    }
+    if snapshot.index >= context.facts.replicas() {
         return teardown::plan(context, snapshot);
     }
     if context.facts.too_many_replicas() && snapshot.cliques.is_empty() && snapshot.groups.is_empty() {
@@ -111,12 +126,27 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     }
     let directive = update::directive(context, snapshot.index);
     let given = !matches!(directive, Directive::Hold | Directive::Paused);
-    let replica = Replica::read(context, snapshot, given, now);
+    let step = in_step::is_planned(context, snapshot).then(|| Step::new(context, snapshot, now));
+    let laid_out = step
+        .as_ref()
+        .and_then(|step| Some((step, step.map.as_ref().or(step.outcome.map.as_ref())?)));
+    let replica = match laid_out {
+        Some((step, map)) => {
+            let map = step.laid_out(context, snapshot, map);
+            Replica::read_by_map(context, snapshot, map, now)
+        }
+        None => Replica::read(context, snapshot, given, now),
+    };
     let mut draft = Draft::default();
 
-    gang_map::plan(&replica, &mut draft);
+    if step.is_none() {
+        gang_map::plan(&replica, &mut draft);
+    }
     let terminating = terminating::plan(&replica, &mut draft);
-    let mut rolling = update::plan(&replica, directive, &terminating, &mut draft);
+    let mut rolling = match &step {
+        Some(step) if directive == Directive::Coherent => in_step::execute(&replica, step, &terminating, &mut draft),
+        _ => update::plan(&replica, directive, &terminating, &mut draft),
+    };
     restore::plan(&replica, &mut rolling, &mut draft);
     children::plan(&replica, directive, &mut draft);
     membership::plan_cliques(&replica, &mut draft);
@@ -129,10 +159,20 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let stuck = clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
     let groups = group_status::plan(&replica, &rolling, &terminating, &mut draft);
     let gangs = gang_status::plan(&replica, &pods, &pod_groups, &mut draft);
+    if let Some(step) = &step {
+        gang_map::remember(&replica, step, &mut draft);
+    }
     let mut summary = summarise(&replica, &groups, rolling.is_idle());
+    if let Some(step) = step.as_ref().filter(|_| directive == Directive::Coherent) {
+        let of_step = step.summary();
+        summary.updated &= of_step.done && of_step.target == of_step_wanted(step);
+        summary.mapped &= step.outcome.map.is_none();
+        summary.step = Some(Box::new(of_step));
+    }
     summary.gangs = gangs.into();
     summary.updating = !rolling.is_idle();
-    summary.stuck += stuck;
+    summary.stuck.extend(stuck);
+    summary.unplaced = gang_status::unplaced(&replica, &pod_groups);
     summary.missing_templates = claims.missing;
     let stalls = draft.waits.iter().filter(|wait| wait.is_stall());
     summary.stall = Wait::foremost(stalls).cloned();
@@ -143,7 +183,21 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
             ..ReplicaPlan::default()
         };
     }
+    // Whatever else was planned follows from the map as it was.
+    if let Some((step, map)) = step.as_ref().and_then(|step| Some((step, step.outcome.map.as_ref()?))) {
+        return ReplicaPlan {
+            stages: gang_map::change(&replica, step, map),
+            deadline: draft.deadline,
+            summary,
+        };
+    }
     ReplicaPlan::new(draft, summary)
+}
+
+/// The revisions of the set's own templates.
+fn of_step_wanted(step: &Step) -> Vec<Revision> {
+    let components = step.components.iter();
+    components.map(|component| Revision::new(&component.wanted)).collect()
 }
 
 /// Whether a pod of a clique that is no longer wanted, such as one of a copy that was scaled away, still runs with a
@@ -174,6 +228,11 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts], settle
     let standalone: Vec<&CliqueState<'_>> = replica.cliques.iter().filter(|clique| clique.standalone()).collect();
     let updated_cliques = standalone.iter().filter(|clique| clique.updated()).count();
     let updated_groups = groups.iter().filter(|group| group.updated_all).count();
+    let stuck_groups = groups
+        .iter()
+        .zip(&replica.layout.groups)
+        .filter(|(counts, _)| counts.stuck);
+    let stuck_groups = stuck_groups.map(|(_, layout)| &layout.name);
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     ReplicaSummary {
         generation: replica.context.facts.set.metadata.generation,
@@ -185,7 +244,8 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts], settle
         current: replica.cliques.iter().all(|clique| clique.current),
         truthful: !replica.cliques.iter().any(CliqueState::overstated) && !groups.iter().any(|group| group.overstated),
         updating: false,
-        stuck: groups.iter().map(|group| u32::from(group.stuck)).sum(),
+        stuck: stuck_groups.cloned().collect(),
+        unplaced: BTreeMap::new(),
         unscheduled: replica.cliques.iter().all(|clique| clique.scheduled() == 0),
         breached: standalone.iter().any(|clique| clique.breached()) || groups.iter().any(|group| group.breached),
         mapped: gang_map::is_followed(replica),
@@ -198,6 +258,7 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts], settle
             .collect(),
         missing_templates: BTreeSet::new(),
         stall: None,
+        step: None,
         gangs: Arc::default(),
     }
 }

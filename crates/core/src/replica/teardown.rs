@@ -1,7 +1,8 @@
 //! Takes down a replica, or one clique of it: pods first, then what owned them, until nothing is left.
 //!
 //! A finalizer on each clique and group holds the object until what belongs to it is gone, so that an object of the
-//! same name can never meet the pods of its predecessor.
+//! same name can never meet the pods of its predecessor. Of a set that is deleted only what is held by such a finalizer, and
+//! its pods, are deleted here: the set is let go as soon as all of that is marked, and the garbage collector takes the rest.
 
 use std::sync::Arc;
 
@@ -15,27 +16,37 @@ use crate::command::{Command, Kind};
 use crate::context::SetContext;
 use crate::snapshot::{ReplicaSnapshot, target_of, target_of_value};
 
-/// Takes down the whole replica.
+/// What Kubernetes puts on an object that is deleted without its dependents.
+const ORPHAN: &str = "orphan";
+
+/// Takes down a replica of a set that is being deleted. Its summary says that it exists as long as something must be marked
+/// before the set goes. Deleting a set with its dependents orphaned touches none of them.
+pub(crate) fn of_deleted_set(context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> ReplicaPlan {
+    let set = &context.facts.set.metadata;
+    let finalizers = set.finalizers.as_deref().unwrap_or_default();
+    let mut draft = Draft::default();
+    let mut summary = ReplicaSummary {
+        generation: set.generation,
+        ..ReplicaSummary::default()
+    };
+    if finalizers.iter().any(|name| name == ORPHAN) {
+        return ReplicaPlan::new(draft, summary);
+    }
+    pods_and_owners(snapshot, &mut draft);
+    let_domains_go(snapshot, &mut draft);
+    let cliques = snapshot.cliques.values().map(|clique| &clique.metadata);
+    let mut held = cliques.chain(snapshot.groups.values().map(|group| &group.metadata));
+    summary.exists = held.any(|metadata| metadata.deletion_timestamp.is_none());
+    ReplicaPlan::new(draft, summary)
+}
+
+/// Takes down a replica that its set no longer wants.
 pub(crate) fn plan(context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> ReplicaPlan {
     let mut draft = Draft::default();
     for autoscaler in snapshot.autoscalers.values() {
         draft.delete(target_of_value(Kind::HorizontalPodAutoscaler, autoscaler));
     }
-    for stored in snapshot.cliques.values() {
-        clique(stored, snapshot, &mut draft);
-    }
-    for stored in snapshot.groups.values() {
-        group(stored, snapshot, &mut draft);
-    }
-    for pod in snapshot.pods.values().filter(|pod| !pod.deleting) {
-        let owned = snapshot
-            .cliques
-            .values()
-            .any(|clique| clique.metadata.uid.as_deref() == Some(&pod.owner_uid));
-        if !owned {
-            draft.delete(pod.target());
-        }
-    }
+    pods_and_owners(snapshot, &mut draft);
     if snapshot.pods.is_empty() && snapshot.cliques.is_empty() {
         for gang in snapshot
             .gangs
@@ -81,6 +92,35 @@ pub(crate) fn plan(context: &SetContext<'_>, snapshot: &ReplicaSnapshot) -> Repl
     ReplicaPlan::new(draft, summary)
 }
 
+/// Takes down all cliques and groups, with their pods and those that belong to none of them.
+fn pods_and_owners(snapshot: &ReplicaSnapshot, draft: &mut Draft) {
+    for stored in snapshot.cliques.values() {
+        clique(stored, snapshot, draft);
+    }
+    for stored in snapshot.groups.values() {
+        group(stored, snapshot, draft);
+    }
+    for pod in snapshot.pods.values().filter(|pod| !pod.deleting) {
+        let owned = snapshot
+            .cliques
+            .values()
+            .any(|clique| clique.metadata.uid.as_deref() == Some(&pod.owner_uid));
+        if !owned {
+            draft.delete(pod.target());
+        }
+    }
+}
+
+/// Lets go of the domains that the garbage collector deletes, once no pod is left that may use one.
+fn let_domains_go(snapshot: &ReplicaSnapshot, draft: &mut Draft) {
+    if snapshot.pods.is_empty() {
+        let leaving = |domain: &&Arc<Value>| domain["metadata"]["deletionTimestamp"].is_string();
+        for domain in snapshot.domains.values().filter(leaving) {
+            domains::let_go(domain, draft);
+        }
+    }
+}
+
 /// Lets go of what somebody else deletes while there is no set: the set went before it was ours to hold, and its
 /// children went after it. Deletes nothing on its own account but the pods and members of what is being deleted.
 pub fn plan_abandoned(snapshot: &ReplicaSnapshot) -> ReplicaPlan {
@@ -96,12 +136,7 @@ pub fn plan_abandoned(snapshot: &ReplicaSnapshot) -> ReplicaPlan {
     for stored in snapshot.groups.values().filter(|group| deleted(&group.metadata)) {
         group(stored, snapshot, &mut draft);
     }
-    if snapshot.pods.is_empty() {
-        let leaving = |domain: &&Arc<Value>| domain["metadata"]["deletionTimestamp"].is_string();
-        for domain in snapshot.domains.values().filter(leaving) {
-            domains::let_go(domain, &mut draft);
-        }
-    }
+    let_domains_go(snapshot, &mut draft);
     ReplicaPlan::new(draft, ReplicaSummary::default())
 }
 
@@ -156,7 +191,7 @@ fn take_down(kind: Kind, metadata: &ObjectMeta, finalizer: &str, held: bool, dra
     }
 }
 
-fn owned_by(child: &ObjectMeta, owner: &ObjectMeta) -> bool {
+pub(super) fn owned_by(child: &ObjectMeta, owner: &ObjectMeta) -> bool {
     let references = child.owner_references.as_deref().unwrap_or_default();
     references
         .iter()

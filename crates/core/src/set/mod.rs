@@ -4,6 +4,7 @@
 //! It sees replicas only as summaries, so its work for an event in one of 500 replicas is a sum over small numbers.
 
 mod acceptance;
+mod coherent;
 mod progress;
 mod status;
 
@@ -19,13 +20,14 @@ use serde_json::{Value, json};
 
 pub use acceptance::adopted_hash;
 
-use crate::command::{Command, Kind, Urgency, status_patch};
+use crate::command::{Command, Kind, Target, Urgency, status_patch};
+use crate::conditions::{self, ConditionType};
 use crate::context::SetContext;
 use crate::failure::Failure;
 use crate::object::{NewObject, Owner};
 use crate::objects;
 use crate::reasons::Reason;
-use crate::replica::ReplicaSummary;
+use crate::replica::{ReplicaSummary, predecessor};
 use crate::report::TOO_LARGE;
 use crate::snapshot::{target_of, target_of_value};
 
@@ -70,6 +72,12 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
         plan.stages.extend(release(context, snapshot));
         return plan;
     }
+    let left = of_predecessor(context, snapshot);
+    if !left.is_empty() {
+        plan.stages = vec![left.into_iter().flatten().collect()];
+        plan.stages.retain(|stage| !stage.is_empty());
+        return plan;
+    }
     let mut first = Vec::new();
     let finalizers = set.metadata.finalizers.clone().unwrap_or_default();
     let held = finalizers.iter().any(|name| name == finalizers::POD_CLIQUE_SET);
@@ -94,7 +102,11 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
 
     let before = set.status.clone().unwrap_or_default();
     let mut after = before.clone();
-    progress::advance(context, snapshot, &acceptance, now, &mut after);
+    if context.coherent() {
+        coherent::advance(context, snapshot, &acceptance, now, &mut after);
+    } else {
+        progress::advance(context, snapshot, &acceptance, now, &mut after);
+    }
     let accepted = acceptance != acceptance::Acceptance::Changed;
     status::count(context, snapshot, &missing, accepted, now, &mut after);
     // An API server refuses a binding to a role that it does not have yet.
@@ -136,6 +148,7 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
                 message,
             }));
         }
+        second.extend(news_of_update(&before, &after, target.clone()));
         if let Some(message) =
             status::told_guarantees(&after).filter(|message| status::told_guarantees(&before) != Some(message))
         {
@@ -151,6 +164,64 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
     plan.stages = vec![first, second];
     plan.stages.retain(|stage| !stage.is_empty());
     plan
+}
+
+/// What an earlier set of the same name left that concerns all replicas, each with the command that deletes it unless that was
+/// done. Nothing is created beside it.
+fn of_predecessor(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Option<Command>> {
+    let Some(uid) = context.facts.set.metadata.uid.as_deref() else {
+        return Vec::new();
+    };
+    let revisions = snapshot
+        .revisions
+        .iter()
+        .filter(|revision| predecessor::is_of_other(&revision.metadata, uid));
+    let revisions = revisions.map(|revision| {
+        let target = target_of(Kind::ControllerRevision, &revision.metadata);
+        revision
+            .metadata
+            .deletion_timestamp
+            .is_none()
+            .then_some(Command::Delete { target })
+    });
+    let roles = snapshot.role.iter().map(|role| (Kind::Role, role));
+    let bindings = snapshot.role_binding.iter().map(|binding| (Kind::RoleBinding, binding));
+    let claims = snapshot.claims.values().map(|claim| (Kind::ResourceClaim, claim));
+    let documents = roles.chain(bindings).chain(claims);
+    let documents = documents.filter(|(_, object)| predecessor::is_document_of_other(object, uid));
+    let documents = documents.map(|(kind, object)| {
+        let target = target_of_value(kind, object);
+        (!object["metadata"]["deletionTimestamp"].is_string()).then_some(Command::Delete { target })
+    });
+    revisions.chain(documents).collect()
+}
+
+/// What people are to know of a coherent update: that it stands still, and that it was taken back.
+fn news_of_update(before: &PodCliqueSetStatus, after: &PodCliqueSetStatus, target: Target) -> Vec<Command> {
+    let event = |reason: Reason, message: String| Command::Event {
+        target: target.clone(),
+        warning: true,
+        reason,
+        message,
+    };
+    let stuck = |status: &PodCliqueSetStatus| {
+        let found = conditions::find(&status.conditions, ConditionType::UpdateInProgress)?;
+        (found.reason == Reason::ProgressDeadlineExceeded).then(|| found.message.clone())
+    };
+    let rolled_back = |status: &PodCliqueSetStatus| {
+        let progress = status.update_progress.as_ref();
+        progress.is_some_and(|progress| progress.rolled_back == Some(true))
+    };
+    let mut news = Vec::new();
+    if let Some(message) = stuck(after).filter(|_| stuck(before).is_none()) {
+        news.push(event(Reason::ProgressDeadlineExceeded, message));
+    }
+    if rolled_back(after) && !rolled_back(before) {
+        let message = "pods with the new template were scheduled and did not get ready within progressDeadline; replicas go \
+                       back to the templates before (onFailure: Rollback)";
+        news.push(event(Reason::UpdateRolledBack, message.to_owned()));
+    }
+    news
 }
 
 /// Replicas of which nothing is known since the set was changed last. Whether a template is new, what a stored hash
@@ -175,7 +246,7 @@ fn unseen(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<u32> {
     (0..context.facts.replicas()).filter(|index| !seen(index)).collect()
 }
 
-/// Lets go of a deleted set when nothing of it is left.
+/// Lets go of a deleted set when all that it must outlive is being deleted.
 fn release(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Option<Vec<Command>> {
     let metadata = &context.facts.set.metadata;
     let finalizers = metadata.finalizers.as_deref().unwrap_or_default();

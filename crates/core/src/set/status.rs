@@ -1,7 +1,7 @@
 //! What a PodCliqueSet says of itself. `Ready`, `Progressing` and `Degraded` follow the conventions that generic tools
 //! understand: a set is done when it is Ready and its observed generation is its generation.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::admission::not_guaranteed;
 use coppice_api::names::selectors::set_selector;
@@ -122,8 +122,13 @@ pub(crate) fn count(
             now,
         );
     };
+    let stuck = wanted.iter().flat_map(|replica| &replica.stuck);
+    let stuck: Vec<&str> = stuck.map(String::as_str).collect();
     let stall = stall(snapshot, replicas).filter(|_| !all).unwrap_or_default();
-    let message = format!("{available} of {replicas} replicas are available{stall}");
+    let message = format!(
+        "{available} of {replicas} replicas are available{stall}{}",
+        unplaced(&wanted)
+    );
     say(
         ConditionType::Ready,
         all && !updating,
@@ -139,7 +144,11 @@ pub(crate) fn count(
         },
     );
     let (reason, message) = if updating {
-        (Reason::UpdateInProgress, "an update is in progress".to_owned())
+        let message = match in_progress::named(&stuck) {
+            Some(stuck) => format!("an update is in progress; {stuck} made no progress within progressDeadline"),
+            None => "an update is in progress".to_owned(),
+        };
+        (Reason::UpdateInProgress, message)
     } else if all {
         (Reason::AllReplicasAvailable, "everything is as asked for".to_owned())
     } else {
@@ -148,7 +157,11 @@ pub(crate) fn count(
             format!("waiting for replicas to become available{stall}"),
         )
     };
-    say(ConditionType::Progressing, updating || !all, reason, message);
+    let stalled = super::coherent::stalled(context, snapshot).filter(|_| updating);
+    match &stalled {
+        Some((reason, message)) => say(ConditionType::Progressing, false, *reason, message.clone()),
+        None => say(ConditionType::Progressing, updating || !all, reason, message),
+    }
     let (degraded, reason, message) = match (breached.first(), refused) {
         (None, None) => (
             false,
@@ -169,15 +182,34 @@ pub(crate) fn count(
         }
     };
     say(ConditionType::Degraded, degraded, reason, message);
-    let stuck = wanted.iter().map(|replica| replica.stuck).sum();
     let updated = wanted.iter().filter(|replica| replica.updated).count();
-    let verdict = in_progress::of_set(updating, context.paused(), updated, replicas, stuck);
+    let verdict = in_progress::of_set(
+        updating,
+        context.paused(),
+        (updated, replicas),
+        &stuck,
+        stalled.as_ref().map(|(_, message)| message.as_str()),
+    );
     conditions::set(&mut status.conditions, verdict, generation, now);
     topology(context, now, status);
     guarantees(context, now, status);
     if wanted.len() == replicas as usize && wanted.iter().all(|replica| replica.mapped) {
         conditions::remove(&mut status.conditions, ConditionType::PodGangMigrationInProgress);
     }
+}
+
+/// Copies above the minimum of their groups that no scheduler found a place for, in words that follow a sentence.
+fn unplaced(wanted: &[&ReplicaSummary]) -> String {
+    let mut of_groups: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for (group, (unplaced, copies)) in wanted.iter().flat_map(|replica| &replica.unplaced) {
+        let (all_unplaced, all_copies) = of_groups.entry(group).or_default();
+        *all_unplaced += unplaced;
+        *all_copies += copies;
+    }
+    let words = of_groups.into_iter();
+    words
+        .map(|(group, (unplaced, all))| format!("; {unplaced} of {all} copies of {group} cannot be placed"))
+        .collect()
 }
 
 /// What keeps a replica of the set from going on, in words that follow a sentence: the one that ends first.

@@ -67,8 +67,15 @@ pub(crate) fn report(open: Option<Open>, units: &str, now: Timestamp) -> Report 
     }
 }
 
-/// Reports about a set, from what its replicas say; `stuck` counts cliques and groups that stand still.
-pub(crate) fn of_set(open: bool, paused: bool, updated: usize, desired: u32, stuck: u32) -> Verdict {
+/// Reports about a set, from what its replicas say; `stuck` names cliques and groups that stand still, `stalled` says what a
+/// coherent update waits for that stands still.
+pub(crate) fn of_set(
+    open: bool,
+    paused: bool,
+    (updated, desired): (usize, u32),
+    stuck: &[&str],
+    stalled: Option<&str>,
+) -> Verdict {
     if !open {
         return none();
     }
@@ -79,15 +86,32 @@ pub(crate) fn of_set(open: bool, paused: bool, updated: usize, desired: u32, stu
             ..progressing(format!("{counted}; paused by updateStrategy.paused"))
         };
     }
-    if stuck == 0 {
-        return progressing(counted);
+    if let Some(stalled) = stalled {
+        return Verdict {
+            status: None,
+            reason: Reason::ProgressDeadlineExceeded,
+            ..progressing(format!("{counted}; {stalled}"))
+        };
     }
+    let Some(stuck) = named(stuck) else {
+        return progressing(counted);
+    };
     Verdict {
         kind: ConditionType::UpdateInProgress,
         status: None,
         reason: Reason::ProgressDeadlineExceeded,
-        message: format!("{counted}; {stuck} cliques or scaling groups made no progress within their progressDeadline"),
+        message: format!("{counted}; {stuck} made no progress within progressDeadline"),
     }
+}
+
+/// The first of what stands still by name, and how many others there are.
+pub(crate) fn named(stuck: &[&str]) -> Option<String> {
+    let (first, others) = stuck.split_first()?;
+    Some(match others.len() {
+        0 => (*first).to_owned(),
+        1 => format!("{first} and {}", others[0]),
+        more => format!("{first} and {more} others"),
+    })
 }
 
 fn progressing(message: String) -> Verdict {

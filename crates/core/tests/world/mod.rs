@@ -15,12 +15,14 @@ use coppice_core::backends::{STAMP_ANNOTATIONS, STAMP_LABELS, Stamp};
 use coppice_core::command::{Command, Kind, Target};
 use coppice_core::context::SetContext;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
+use coppice_core::revisions::Revisions;
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::Settings;
 use coppice_core::snapshot::{Membership, PodFacts, ReplicaSnapshot};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+pub(crate) use oracle::live;
 pub(crate) use workloads::{WL1, WL2, pods_of, uids};
 
 pub(crate) type Key = (String, String);
@@ -109,7 +111,12 @@ impl World {
             assert!(fresh, "a second pod of the name {}", key.1);
         }
         *self.writes.entry(format!("create {}", key.0)).or_default() += 1;
+        let is_pod = key.0 == "Pod";
         self.objects.insert(key, object);
+        // A watch reports every pod, however short its life.
+        if is_pod {
+            self.watch_pods();
+        }
     }
 
     pub(crate) fn get(&self, kind: &str, name: &str) -> &Value {
@@ -130,6 +137,14 @@ impl World {
             .filter(|((kind, _), _)| kind == "Pod")
             .map(|(_, object)| object)
             .collect()
+    }
+
+    /// A pod ends badly.
+    pub(crate) fn fail(&mut self, name: &str) {
+        let ended = self.now;
+        self.edit("Pod", name, |pod| {
+            pod["status"] = json!({"phase": "Failed", "ended": ended})
+        });
     }
 
     /// Edits an object as a user would: its generation moves on.
@@ -290,6 +305,9 @@ impl World {
             .map(|object| Arc::new(serde_json::from_value(object.clone()).expect("a revision")))
             .collect();
         context.adopted_hash = adopted_hash(&context, &revisions);
+        if context.coherent() {
+            context.revisions = Arc::new(Revisions::read(&revisions));
+        }
         self.deadline = None;
         let mut changes = 0;
         let mut summaries: BTreeMap<u32, ReplicaSummary> = BTreeMap::new();
@@ -328,6 +346,8 @@ impl World {
         );
         changes += self.carry_out_plan(&plan.stages);
         self.check_objects();
+        // The operator has the answers to its own writes, and so knows of every pod that it made.
+        self.watch_pods();
         changes
     }
 
@@ -337,6 +357,7 @@ impl World {
             let planned = self.step();
             let moved = self.kubelets() | self.collect_garbage();
             if planned == 0 && !moved {
+                self.check_ended();
                 return;
             }
             assert!(round < 500, "does not settle; last writes: {:?}", self.writes);
@@ -361,7 +382,7 @@ impl World {
         let used = self
             .pods()
             .iter()
-            .filter(|pod| pod["spec"]["nodeName"].is_string())
+            .filter(|pod| pod["spec"]["nodeName"].is_string() && pod["status"]["phase"] != "Failed")
             .count();
         let mut room = self
             .capacity
@@ -528,6 +549,7 @@ fn pod_facts(pod: &Value) -> PodFacts {
     };
     let label = |key: &str| pod["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
     let ready = pod["status"]["ready"] == true;
+    let created: Timestamp = text("/metadata/creationTimestamp").parse().expect("a time");
     PodFacts {
         name: text("/metadata/name"),
         namespace: text("/metadata/namespace"),
@@ -546,9 +568,12 @@ fn pod_facts(pod: &Value) -> PodFacts {
             },
         },
         template_hash: label(labels::POD_TEMPLATE_HASH),
-        created: text("/metadata/creationTimestamp").parse().expect("a time"),
+        created,
         deleting: pod["metadata"]["deletionTimestamp"].is_string(),
-        finished: pod["status"]["phase"] == "Failed",
+        ended: (pod["status"]["phase"] == "Failed").then(|| {
+            let ended = pod["status"]["ended"].as_str();
+            ended.map_or(created, |text| text.parse().expect("a time"))
+        }),
         scheduled: pod["spec"]["nodeName"].is_string(),
         gated: pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| {
             gates
@@ -557,6 +582,7 @@ fn pod_facts(pod: &Value) -> PodFacts {
         }),
         other_gates: Vec::new(),
         ready,
+        ready_since: None,
         failing: pod["status"]["stuck"] == true,
     }
 }

@@ -36,20 +36,21 @@ spec:
     - {name: sg-x, cliqueNames: [pc-b, pc-c], replicas: 2, minAvailable: 2}
 ";
 
-/// The uids of all pods.
+/// The uids of all pods that did not end.
 pub(crate) fn uids(world: &World) -> BTreeSet<String> {
     world
         .pods()
         .iter()
+        .filter(|pod| pod["status"]["phase"] != "Failed")
         .map(|pod| pod["metadata"]["uid"].as_str().unwrap().to_owned())
         .collect()
 }
 
-/// The pods of one clique.
+/// The pods of one clique that did not end.
 pub(crate) fn pods_of<'a>(world: &'a World, clique: &str) -> Vec<&'a Value> {
     world
         .pods()
         .into_iter()
-        .filter(|pod| pod["metadata"]["labels"]["grove.io/podclique"] == clique)
+        .filter(|pod| pod["metadata"]["labels"]["grove.io/podclique"] == clique && pod["status"]["phase"] != "Failed")
         .collect()
 }

@@ -64,6 +64,8 @@ pub struct Configuration {
     pub network: Network,
     /// When a gang is replaced as a whole.
     pub gang_termination: GangTermination,
+    /// How long pods that ended are kept.
+    pub ended_pods: EndedPods,
     /// The schedulers.
     pub scheduler: Scheduler,
 }
@@ -273,6 +275,17 @@ pub enum WhenAllLost {
     Terminate,
 }
 
+/// How many pods that ended are kept beside their replacements, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedPods {
+    /// At most so many of each clique, the ones that ended last.
+    pub per_clique: u32,
+    /// At most so long after they ended.
+    #[serde(serialize_with = "duration")]
+    pub keep_for: Duration,
+}
+
 /// The schedulers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -339,6 +352,15 @@ impl Configuration {
     pub fn native_gangs(&self) -> bool {
         let mut profiles = self.scheduler.profiles.iter();
         profiles.any(|profile| profile.name == DEFAULT_SCHEDULER && profile.config.gang_scheduling)
+    }
+
+    /// How long pods that ended are kept, as planners read it.
+    #[must_use]
+    pub fn ended_pods(&self) -> coppice_core::settings::EndedPods {
+        coppice_core::settings::EndedPods {
+            per_clique: self.ended_pods.per_clique as usize,
+            keep_for: jiff::SignedDuration::try_from(self.ended_pods.keep_for).unwrap_or(jiff::SignedDuration::MAX),
+        }
     }
 
     /// Keys that are worked on at the same time.

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::reader::{Findings, Section};
 use super::{
     API_VERSION, Authorizer, CertProvisionMode, ClientConnection, ConcurrentSyncs, Configuration, Controllers,
-    Debugging, Enabled, GangTermination, HealthProbes, Invalid, KIND, LeaderElection, Listener, LogFormat, LogLevel,
-    Network, Profile, ProfileConfig, Read, Scheduler, Servers, Webhooks, WhenAllLost,
+    Debugging, Enabled, EndedPods, GangTermination, HealthProbes, Invalid, KIND, LeaderElection, Listener, LogFormat,
+    LogLevel, Network, Profile, ProfileConfig, Read, Scheduler, Servers, Webhooks, WhenAllLost,
 };
 
 const LOOPBACK: &str = "127.0.0.1";
@@ -67,7 +67,15 @@ fn whole(file: &Section<'_>) -> Configuration {
                 &[("Wait", WhenAllLost::Wait), ("Terminate", WhenAllLost::Terminate)],
             ),
         },
+        ended_pods: ended_pods(&file.section("endedPods")),
         scheduler: scheduler(&file.section("scheduler")),
+    }
+}
+
+fn ended_pods(section: &Section<'_>) -> EndedPods {
+    EndedPods {
+        per_clique: section.integer("perClique", 2, 0, 100),
+        keep_for: section.duration("keepFor", Duration::from_secs(15 * 60)),
     }
 }
 

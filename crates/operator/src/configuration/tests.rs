@@ -71,6 +71,7 @@ authorizer: {enabled: true, exemptServiceAccountUserNames: [a, b], reconcilerSer
 topologyAwareScheduling: {enabled: true}
 network: {autoMNNVLEnabled: true, clusterDomain: corp.example}
 gangTermination: {whenAllLost: Terminate}
+endedPods: {perClique: 5, keepFor: 1h}
 scheduler: {profiles: [{name: kai-scheduler}], defaultProfileName: kai-scheduler}
 "#;
     let Read {

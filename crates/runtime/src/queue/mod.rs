@@ -215,6 +215,12 @@ where
         self.with(|state| state.depth() > 0 && state.running() >= self.shared.options.workers)
     }
 
+    /// Whether keys of high priority are due that no worker is free for.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.with(|state| state.has_urgent() && state.running() >= self.shared.options.workers)
+    }
+
     /// When the next waiting key becomes due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {

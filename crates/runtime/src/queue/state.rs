@@ -188,6 +188,12 @@ impl<K: Ord + Clone> State<K> {
         self.due.len()
     }
 
+    /// Whether a key of high priority is due.
+    pub(super) fn has_urgent(&self) -> bool {
+        let first = self.due.first_key_value();
+        first.is_some_and(|((priority, _), _)| *priority == Priority::High)
+    }
+
     /// How many keys run.
     pub(super) fn running(&self) -> usize {
         self.running

@@ -63,12 +63,13 @@ pub struct Ranks {
 
 impl Default for Ranks {
     fn default() -> Self {
-        // Deletions first, because they are few and free what creations wait for; status last, because nobody waits.
+        // Deletions early, because they are few and free what creations wait for; status last, because few wait for it. What
+        // goes before everything is written by `Writer::ahead`.
         Self {
-            delete: 0,
-            create: 1,
-            update: 1,
-            status: 2,
+            delete: 1,
+            create: 2,
+            update: 2,
+            status: 3,
         }
     }
 }
@@ -180,6 +181,19 @@ impl Writer {
             congestion: Arc::new(Mutex::new(congestion)),
             options,
         }
+    }
+
+    /// The same writer for writes that go before all others that wait, whatever they do.
+    #[must_use]
+    pub fn ahead(&self) -> Self {
+        let mut ahead = self.clone();
+        ahead.options.ranks = Ranks {
+            create: 0,
+            update: 0,
+            delete: 0,
+            status: 0,
+        };
+        ahead
     }
 
     /// Creates an object.
