@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use canonical_support::generate::{self, Choices};
 use canonical_support::{NOTHING, identity, pod_spec, respell, set_keys, short_name, view};
-use coppice_api::canonical::{OwnedTemplate, TemplateView, canonical_value, differences, same_template};
+use coppice_api::canonical::{
+    OwnedTemplate, TemplateView, canonical_value, differences, same_template, terse_template,
+};
 use coppice_schema::{Cursor, kubernetes, pod_template};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -220,6 +222,18 @@ proptest! {
         prop_assert_eq!(stored.view().identity(), view(&spec).identity(), "{}", canonical);
         prop_assert!(same_template(&view(&spec), &stored.view()));
         prop_assert_eq!(differences(&view(&spec), &stored.view()), []);
+    }
+
+    #[test]
+    fn a_template_without_its_defaults_means_the_same(spec in any_spec(), seed in any::<u64>()) {
+        let (_, made, _) = generated(seed);
+        for spec in [&spec, object(&made)] {
+            let terse = terse_template(&view(spec));
+            prop_assert!(same_template(&view(spec), &terse.view()), "{:?} and {:?}", spec, &terse);
+            prop_assert_eq!(&terse_template(&terse.view()), &terse);
+            let full = OwnedTemplate::from_value(&canonical_value(&view(spec))).expect("our own form");
+            prop_assert_eq!(terse_template(&full.view()), terse);
+        }
     }
 
     #[test]

@@ -28,9 +28,6 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Outcome) {
         bounds(&at.field("coherent"), settings, found);
     }
     if strategy.strategy == UpdateStrategyType::Coherent {
-        let at = at.field("type");
-        let detail = "Coherent is not served yet; use RollingRecreate or OnDelete";
-        found.errors.push(FieldError::forbidden(at, detail));
         budgets(subject, settings, found);
     } else if settings.is_some() {
         let used = &strategy.strategy;

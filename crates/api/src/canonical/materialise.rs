@@ -1,4 +1,4 @@
-//! The canonical template as a JSON value, with the defaults written out.
+//! The canonical template as a JSON value, with the defaults written out or left out.
 //!
 //! Owns nothing but the building of the value: order, content and defaults come from the walk. Keys are inserted in
 //! canonical order, so that the text of the value is canonical too, whatever map `serde_json` is built with.
@@ -14,14 +14,14 @@ enum Open {
     List(Vec<Value>),
 }
 
-/// Builds a JSON value from what the walk reports.
+/// Builds a JSON value from what the walk reports; `DEFAULTS` decides whether fields that hold their default are in it.
 #[derive(Default)]
-pub(super) struct Materialiser {
+pub(super) struct Materialiser<const DEFAULTS: bool> {
     open: Vec<Open>,
     finished: Value,
 }
 
-impl Materialiser {
+impl<const DEFAULTS: bool> Materialiser<DEFAULTS> {
     pub(super) fn into_value(self) -> Value {
         self.finished
     }
@@ -37,8 +37,8 @@ impl Materialiser {
     }
 }
 
-impl Sink for Materialiser {
-    const KEEPS_DEFAULTS: bool = true;
+impl<const DEFAULTS: bool> Sink for Materialiser<DEFAULTS> {
+    const KEEPS_DEFAULTS: bool = DEFAULTS;
 
     fn begin_object(&mut self) {
         self.open.push(Open::Object(Map::new(), String::new()));

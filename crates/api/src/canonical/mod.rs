@@ -122,9 +122,17 @@ impl OwnedTemplate {
 /// The canonical form of a template as JSON, with every default written out: `{metadata: {labels, annotations}, spec}`.
 #[must_use]
 pub fn canonical_value(template: &TemplateView<'_>) -> Value {
-    let mut materialiser = materialise::Materialiser::default();
+    let mut materialiser = materialise::Materialiser::<true>::default();
     walk::walk_template(template, &mut materialiser);
     materialiser.into_value()
+}
+
+/// The canonical form of a template with every default left out: the least that has to be written to say the same.
+#[must_use]
+pub fn terse_template(template: &TemplateView<'_>) -> OwnedTemplate {
+    let mut materialiser = materialise::Materialiser::<false>::default();
+    walk::walk_template(template, &mut materialiser);
+    OwnedTemplate::from_value(&materialiser.into_value()).unwrap_or_default()
 }
 
 /// Whether two templates mean the same. Compares canonical streams byte by byte, so it does not rest on a hash.

@@ -51,6 +51,11 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 /// On a ControllerRevision: the hash under which its templates are known to clients, when another operator wrote it.
 pub const ADOPTED_GENERATION_HASH: &str = "grove.io/adopted-generation-hash";
 
+/// On a set: why its template is as it is, in the words of its author. It is copied to the ControllerRevision of the template.
+pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+/// On the template of a clique: when its pods were asked to restart.
+pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+
 /// On a PodGangMap: the generations of the objects that it was made from, by uid, as a JSON object.
 pub const MADE_FROM_GENERATIONS: &str = "grove.io/made-from-generations";
 

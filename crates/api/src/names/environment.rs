@@ -28,10 +28,16 @@ pub const SCALING_GROUP_POD: &[&str] = &[
     SCALING_GROUP_TEMPLATE_PODS,
     SCALING_GROUP_INDEX,
 ];
+/// The templates of the pod's component; only with coherent updates.
+pub const COMPONENT_REVISION: &str = "GROVE_COMPONENT_REVISION";
+/// The epoch of the anchor that the pod serves with; only with coherent updates.
+pub const UPDATE_EPOCH: &str = "GROVE_UPDATE_EPOCH";
+/// Variables of pods of a coherently updated set, in order.
+pub const COHERENT_POD: &[&str] = &[COMPONENT_REVISION, UPDATE_EPOCH];
 
 /// Whether a user's variable of this name is replaced by ours.
 pub fn is_reserved(name: &str) -> bool {
-    EVERY_POD.contains(&name) || SCALING_GROUP_POD.contains(&name)
+    EVERY_POD.contains(&name) || SCALING_GROUP_POD.contains(&name) || COHERENT_POD.contains(&name)
 }
 
 /// The init container that waits for other cliques.

@@ -36,6 +36,12 @@ pub const POD_INDEX: &str = "grove.io/podclique-pod-index";
 pub const SCALING_GROUP_POD_INDEX: &str = "grove.io/podcliquescalinggroup-pod-index";
 /// Identity of the pod template.
 pub const POD_TEMPLATE_HASH: &str = "grove.io/pod-template-hash";
+/// On pods of a coherently updated set: the templates of their component, which is a standalone clique or a scaling group.
+/// Pods of two components serve together when no update concerns both, or when they have the same [`UPDATE_EPOCH`].
+pub const COMPONENT_REVISION: &str = "grove.io/component-revision";
+/// On pods of a coherently updated set: the epoch of the anchor that they serve with. Every update of a replica has its
+/// own.
+pub const UPDATE_EPOCH: &str = "grove.io/update-epoch";
 /// The scheduler that a gang is meant for.
 pub const SCHEDULER_NAME: &str = "grove.io/scheduler-name";
 /// The NVLink group of a ComputeDomain.
