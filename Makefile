@@ -6,7 +6,7 @@ CARGO ?= cargo
 # Where property tests begin: the same cases in every run. Another number looks at others.
 export PROPTEST_RNG_SEED ?= 20260101
 
-.PHONY: help demo test e2e bench lint fmt control-plane deny install-manifest static-binary image
+.PHONY: help demo test e2e bench lint fmt control-plane deny install-manifest static-binary image screenshots
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ control-plane: ## build the real control plane binaries into the cache and print
 
 install-manifest: ## render deploy/install.yaml from the chart (builds helm once from source)
 	./hack/render-install.sh
+
+screenshots: toolchain ## docs/pictures: pictures of the dashboard, from its test in Chromium
+	COPPICE_SCREENSHOTS="$(CURDIR)/docs/pictures" ./hack/screenshots.sh
 
 static-binary: toolchain ## dist/coppice: a static release binary
 	./hack/build-static-binary.sh

@@ -35,7 +35,7 @@ deny coppice-scheduler "it reads gangs from the API, whoever wrote them" coppice
 deny coppice-operator "schedulers read gangs from the API" coppice-placement coppice-scheduler
 deny coppice-core "the planner decides what, placement decides where" coppice-placement
 deny coppice-domains "ComputeDomains serve any workload, Grove's or not" coppice-api coppice-core coppice-operator coppice-scheduler
-for crate in coppice-domain-controller coppice-domain-daemon; do
+for crate in coppice-domain-controller coppice-domain-daemon coppice-domain-plugin; do
   deny "$crate" "ComputeDomains serve any workload, Grove's or not" coppice-api coppice-core coppice-operator coppice-scheduler
 done
 # The pure modules of a crate that may also hold shells: no runtime, client, clock, randomness, files or processes in them.
@@ -44,6 +44,15 @@ if grep -rnE "$impure" crates/domains/src/api crates/domains/src/decide >&2; the
   echo "layers: crates/domains: api and decide are pure: $pure" >&2
   failed=1
 fi
+# Views and pages are made from objects alone; a view knows the scheduler's model, so its crate has a client among its dependencies.
+impure='\b(tokio|axum|rand)::|kube::(Client|Api|client|runtime)\b|std::(fs|process|thread|env|time)\b|::now\(\)'
+if grep -rnE "$impure" crates/view/src crates/dashboard/src/model crates/dashboard/src/page crates/dashboard/src/guard.rs --include=*.rs \
+  | grep -vE 'golden\.rs|tests\.rs' >&2; then
+  echo "layers: views and pages are pure: $pure" >&2
+  failed=1
+fi
+deny coppice-dashboard "it reads a cluster, and runs no part of one" coppice-operator coppice-cluster coppice-apiserver
+deny coppice-view "it reads objects, and runs no part of a cluster" coppice-operator coppice-cluster coppice-apiserver
 ./hack/check-cycles.sh || failed=1
 [ $failed -eq 0 ] && echo "layers: dependencies point downward only"
 exit $failed

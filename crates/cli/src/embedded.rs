@@ -14,6 +14,7 @@ use coppice_cluster::profile::NodeProfile;
 use coppice_cluster::{Options as ClusterOptions, SimulatedCluster};
 use coppice_core::settings::Settings;
 use coppice_crds::{InstallOptions, install};
+use coppice_domain_controller::DomainController;
 use coppice_operator::webhooks::in_process::{self, Slot};
 use coppice_operator::webhooks::{Admission, Policy};
 use coppice_operator::world::World;
@@ -25,6 +26,8 @@ use futures::FutureExt as _;
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+use crate::domains;
 
 /// The schedulers that sets may name; the first is for those that name none.
 const SCHEDULERS: [&str; 2] = [DEFAULT_NAME, "default-scheduler"];
@@ -45,6 +48,7 @@ pub(crate) struct Embedded {
     pub(crate) cluster: SimulatedCluster,
     operator: Operator,
     scheduler: Scheduler,
+    domains: DomainController,
     serving: Option<Serving>,
     supervisor: Supervisor,
     group: Group,
@@ -86,26 +90,32 @@ impl Embedded {
         install(client.clone(), &InstallOptions::default(), |_| {})
             .await
             .context("installing the CRDs")?;
+        domains::install(&client).await.context("installing ComputeDomains")?;
+        let fabric = domains::Fabric::start(&client, &group);
         // A lost node is noticed within seconds: nobody waits a minute for that on a laptop.
         let nodes = ClusterOptions::default()
             .nodes(options.profile, options.nodes)
             .behaviour(options.behaviour)
             .heartbeats(Some(Duration::from_secs(2)))
             .node_grace(Duration::from_secs(5))
+            .agent(Arc::new(fabric))
             .supervisor(supervisor.clone());
         let cluster = SimulatedCluster::start(client.clone(), nodes)
             .await
             .context("starting the simulated nodes")?;
         let settings = Settings {
             topology_aware: true,
+            auto_mnnvl: true,
             default_scheduler: DEFAULT_NAME.to_owned(),
             ..Settings::default()
         };
         let policy = Policy {
             schedulers: Schedulers::named(SCHEDULERS),
             topology_aware_scheduling: settings.topology_aware,
+            auto_mnnvl: settings.auto_mnnvl,
             ..Policy::default()
         };
+        let domains = domains::start_controller(client.clone(), &supervisor).await;
         let options = OperatorOptions {
             settings,
             supervisor: supervisor.clone(),
@@ -127,6 +137,7 @@ impl Embedded {
             cluster,
             operator,
             scheduler,
+            domains,
             serving,
             supervisor,
             group,
@@ -143,6 +154,11 @@ impl Embedded {
         self.supervisor.failed().await
     }
 
+    /// Who is informed when a task ends that should not.
+    pub(crate) fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
+    }
+
     #[cfg(test)]
     pub(crate) fn interrupt(&self, task: &str, how: coppice_runtime::supervise::Interruption) -> bool {
         self.supervisor.interrupt(task, how)
@@ -152,6 +168,7 @@ impl Embedded {
     pub(crate) async fn stop(self) {
         self.scheduler.stop().await;
         self.operator.stop().await;
+        self.domains.stop().await;
         self.group.stop(GRACE).await;
         self.cluster.stop().await;
         if let Some(serving) = self.serving {

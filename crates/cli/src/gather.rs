@@ -9,7 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use coppice_api::names::labels;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang};
+use coppice_domains::api::ComputeDomain;
 use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
 use kube::runtime::reflector::{self, Store};
@@ -76,13 +78,21 @@ pub(crate) async fn objects(client: &Client, namespace: &str, set: &str) -> Resu
     let topologies = list::<ClusterTopologyBinding>(Api::all(client.clone()), &all)
         .await
         .unwrap_or_default();
+    let revisions = list::<ControllerRevision>(Api::namespaced(client.clone(), namespace), &ours)
+        .await
+        .unwrap_or_default();
+    let domains = list::<ComputeDomain>(Api::namespaced(client.clone(), namespace), &ours)
+        .await
+        .unwrap_or_default();
     Ok(Objects {
         cliques,
         groups,
         gangs,
         pods,
+        revisions,
         nodes: by_name(nodes),
         topologies,
+        domains,
     })
 }
 
@@ -99,7 +109,7 @@ where
 }
 
 /// Tells what to do about the errors that people meet first.
-fn explained(error: kube::Error) -> anyhow::Error {
+pub(crate) fn explained(error: kube::Error) -> anyhow::Error {
     let (problem, next) = match &error {
         // An object that is not there is no error here: this is a kind that is not served.
         kube::Error::Api(status) if status.code == 404 => {
@@ -132,6 +142,10 @@ pub(crate) struct Live {
     groups: Store<PodCliqueScalingGroup>,
     gangs: Store<PodGang>,
     pods: Store<Pod>,
+    /// None where they may not be read.
+    revisions: Option<Store<ControllerRevision>>,
+    /// None where the cluster does not serve them.
+    domains: Option<Store<ComputeDomain>>,
     nodes: BTreeMap<String, Node>,
     topologies: Vec<ClusterTopologyBinding>,
     /// Whether each of the stores has been filled.
@@ -151,8 +165,21 @@ impl Live {
         let (cliques, two) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let (groups, three) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
         let (gangs, four) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
-        let (pods, five) = follow(Api::namespaced(client.clone(), namespace), ours);
-        let streams = [one, two, three, four, five];
+        let (pods, five) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
+        let mut streams = vec![one, two, three, four, five];
+        // A watch that is refused would end all the others.
+        let revisions = (!first.revisions.is_empty()).then(|| {
+            let (revisions, six) = follow(Api::namespaced(client.clone(), namespace), ours.clone());
+            streams.push(six);
+            revisions
+        });
+        let domains: Api<ComputeDomain> = Api::namespaced(client.clone(), namespace);
+        let served = domains.list_metadata(&ListParams::default().limit(1)).await.is_ok();
+        let domains = served.then(|| {
+            let (store, following) = follow(domains, ours);
+            streams.push(following);
+            store
+        });
         let filled = streams.iter().map(|stream| stream.filled.clone()).collect();
         let live = Self {
             sets,
@@ -160,11 +187,13 @@ impl Live {
             groups,
             gangs,
             pods,
+            revisions,
+            domains,
             nodes: first.nodes,
             topologies: first.topologies,
             filled,
         };
-        let changes = streams.map(|stream| stream.changes);
+        let changes = streams.into_iter().map(|stream| stream.changes);
         Ok((live, stream::select_all(changes).boxed()))
     }
 
@@ -179,8 +208,10 @@ impl Live {
             groups: state(&self.groups),
             gangs: state(&self.gangs),
             pods: state(&self.pods),
+            revisions: self.revisions.as_ref().map(state).unwrap_or_default(),
             nodes: self.nodes.clone(),
             topologies: self.topologies.clone(),
+            domains: self.domains.as_ref().map(state).unwrap_or_default(),
         };
         Some((set, objects))
     }

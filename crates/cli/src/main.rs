@@ -6,15 +6,19 @@ mod output;
 mod client;
 mod compute_domain_controller;
 mod compute_domain_daemon;
+mod compute_domain_kubelet_plugin;
 mod crds;
+mod dashboard;
 mod demo;
 mod doctor;
+mod domains;
 mod embedded;
 mod events;
 mod explain;
 mod gather;
 mod get;
 #[cfg(test)]
+#[path = "../../view/src/golden.rs"]
 mod golden;
 mod initc;
 mod lint;
@@ -25,12 +29,12 @@ mod operator;
 mod plan;
 mod process;
 mod reference;
+mod rollout;
 mod scheduler;
 mod screen;
 mod status;
 mod topology;
 mod up;
-mod view;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -38,6 +42,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use coppice_operator::configuration::LogFormat;
+use coppice_view as view;
 
 // The embedded API server makes and drops trees and buffers all the time: with this allocator requests take about a quarter less
 // processor time than with that of the system's C library (`bench/README.md` measures it with this one).
@@ -84,15 +89,18 @@ enum Command {
     Explain(explain::Explain),
     Events(events::Events),
     Topology(topology::Topology),
+    Dashboard(dashboard::Dashboard),
     Doctor(doctor::Doctor),
     Lint(lint::Lint),
     Plan(plan::Plan),
+    Rollout(rollout::Rollout),
     Crds(crds::Crds),
     Operator(operator::Operator),
     Scheduler(scheduler::Scheduler),
     Initc(initc::Initc),
     ComputeDomainController(compute_domain_controller::ComputeDomainController),
     ComputeDomainDaemon(compute_domain_daemon::ComputeDomainDaemon),
+    ComputeDomainKubeletPlugin(compute_domain_kubelet_plugin::ComputeDomainKubeletPlugin),
     /// Print the completion script of a shell
     Completion {
         /// The shell
@@ -115,7 +123,11 @@ fn command(program: &OsStr) -> clap::Command {
 }
 
 /// Names by which NVIDIA's images and manifests call programs that are commands here.
-const PROGRAMS: [&str; 2] = ["compute-domain-controller", "compute-domain-daemon"];
+const PROGRAMS: [&str; 3] = [
+    "compute-domain-controller",
+    "compute-domain-daemon",
+    "compute-domain-kubelet-plugin",
+];
 
 /// The arguments with the command that the program was called by, where it was called by the name of one.
 fn with_command(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -167,7 +179,10 @@ async fn main() -> ExitCode {
     // has a configuration that says what to log.
     match arguments.command {
         Command::Operator(_) => {}
-        Command::Scheduler(_) | Command::Initc(_) | Command::ComputeDomainController(_) => {
+        Command::Scheduler(_)
+        | Command::Initc(_)
+        | Command::ComputeDomainController(_)
+        | Command::ComputeDomainKubeletPlugin(_) => {
             logging::start("info", LogFormat::Text);
         }
         Command::ComputeDomainDaemon(ref daemon) => logging::start(daemon.log_level(), LogFormat::Text),
@@ -180,7 +195,9 @@ async fn main() -> ExitCode {
         Command::Get(get) => get.run().await,
         Command::Status(status) => status.run().await,
         Command::Plan(plan) => plan.run().await,
+        Command::Rollout(rollout) => rollout.run().await,
         Command::Topology(topology) => topology.run().await,
+        Command::Dashboard(dashboard) => dashboard.run().await,
         Command::Events(events) => events.run().await,
         Command::Doctor(doctor) => doctor.run().await,
         Command::Crds(crds) => crds.run().await,
@@ -191,6 +208,7 @@ async fn main() -> ExitCode {
         Command::Initc(initc) => initc.run().await,
         Command::ComputeDomainController(controller) => controller.run().await,
         Command::ComputeDomainDaemon(daemon) => daemon.run().await,
+        Command::ComputeDomainKubeletPlugin(plugin) => plugin.run().await,
         Command::Completion { shell } => {
             let name = Path::new(&program)
                 .file_stem()

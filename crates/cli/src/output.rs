@@ -49,12 +49,6 @@ pub(crate) fn is_reader_gone(error: &anyhow::Error) -> bool {
     causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// A number and what it counts: `1 replica`, `2 replicas`.
-pub(crate) fn count(number: impl Into<i64>, noun: &str) -> String {
-    let number = number.into();
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
 /// The form of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {

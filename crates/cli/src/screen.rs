@@ -7,6 +7,8 @@ use std::io::{IsTerminal as _, Write as _};
 
 use anyhow::Result;
 
+use crate::view::words::columns_of;
+
 /// Columns and rows of a terminal that does not tell.
 const USUAL: (usize, usize) = (80, 24);
 
@@ -108,19 +110,6 @@ pub(crate) fn cut(line: &str, columns: usize) -> String {
         used += 1;
     }
     kept
-}
-
-/// How many columns a line takes.
-pub(crate) fn columns_of(line: &str) -> usize {
-    let (mut columns, mut escaped) = (0, false);
-    for letter in line.chars() {
-        match (escaped, letter) {
-            (false, '\x1b') => escaped = true,
-            (false, _) => columns += 1,
-            (true, letter) => escaped = !letter.is_ascii_alphabetic(),
-        }
-    }
-    columns
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use clap::Args;
 use coppice_cluster::behaviour::PodBehaviour;
 use coppice_cluster::profile::NodeProfile;
 
+use crate::dashboard::Beside;
 use crate::embedded::{Embedded, EmbeddedOptions};
 use crate::process::ended;
 
@@ -29,6 +30,8 @@ pub(crate) struct Up {
     /// Where to write the kubeconfig
     #[arg(long, default_value = "coppice.kubeconfig", value_name = "FILE")]
     kubeconfig: PathBuf,
+    #[command(flatten)]
+    dashboard: Beside,
 }
 
 impl Up {
@@ -42,6 +45,7 @@ impl Up {
             behaviour: PodBehaviour::default(),
         })
         .await?;
+        let dashboard = self.dashboard.start(&embedded.client, embedded.supervisor()).await?;
         outln!(
             "An embedded cluster of {} {} nodes is up at {}.",
             self.nodes,
@@ -56,6 +60,10 @@ impl Up {
         outln!("  kubectl get nodes");
         outln!("  kubectl apply --server-side -f examples/topology.yaml -f examples/disaggregated.yaml");
         outln!("  kubectl get podcliquesets,podcliques,podgangs,pods");
+        if let Some(dashboard) = &dashboard {
+            outln!();
+            outln!("Dashboard: {}", dashboard.url());
+        }
         outln!();
         outln!("Ctrl-C ends it; nothing is kept.");
         let outcome = tokio::select! {
@@ -64,6 +72,9 @@ impl Up {
             () = ended() => Ok(ExitCode::SUCCESS),
         };
         outln!("stopping");
+        if let Some(dashboard) = dashboard {
+            dashboard.stop().await;
+        }
         embedded.stop().await;
         outcome
     }

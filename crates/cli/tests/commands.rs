@@ -3,99 +3,16 @@
 //! Transcripts are files in `commands/`; COPPICE_BLESS=1 writes them anew, for review.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+mod terminal;
+
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet, PodGang};
-use futures::TryStreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client, Config, ResourceExt as _};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Commands that were run in a directory, and what they said.
-struct Transcript {
-    directory: tempfile::TempDir,
-    text: String,
-    /// What differs from run to run, and what stands for it.
-    masks: Vec<(String, &'static str)>,
-}
-
-impl Transcript {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let masks = vec![(format!("{}/", directory.path().display()), "")];
-        Self {
-            directory,
-            text: String::new(),
-            masks,
-        }
-    }
-
-    fn write(&self, file: &str, text: &str) {
-        std::fs::write(self.directory.path().join(file), text).unwrap();
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_coppice"));
-        command
-            .args(line.split_whitespace())
-            .current_dir(self.directory.path())
-            .env("HOME", self.directory.path())
-            .env_remove("KUBECONFIG")
-            .env_remove("KUBERNETES_SERVICE_HOST")
-            .env_remove("RUST_LOG");
-        command
-    }
-
-    fn output(&self, line: &str) -> Output {
-        self.command(line).output().unwrap()
-    }
-
-    /// Runs a command and notes the exit code and both outputs.
-    fn run(&mut self, line: &str) -> i32 {
-        let output = self.output(line);
-        let code = output.status.code().unwrap();
-        let _ = writeln!(self.text, "$ coppice {line}");
-        for (mark, bytes) in [("", &output.stdout), ("! ", &output.stderr)] {
-            let mut words = String::from_utf8(bytes.clone()).unwrap();
-            for (text, stand_in) in &self.masks {
-                words = words.replace(text, stand_in);
-            }
-            for line in words.lines() {
-                let _ = writeln!(self.text, "{mark}{line}");
-            }
-        }
-        let _ = writeln!(self.text, "[exit {code}]\n");
-        code
-    }
-
-    /// Runs a command that must fail, with a word on standard error and nothing on standard output.
-    fn refused(&mut self, line: &str) {
-        let output = self.output(line);
-        assert!(output.stdout.is_empty(), "{line} prints to standard output");
-        assert!(output.stderr.starts_with(b"error: "), "{line} says nothing");
-        assert_ne!(self.run(line), 0, "{line}");
-    }
-
-    fn check(&self, file: &str) {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands").join(file);
-        if std::env::var_os("COPPICE_BLESS").is_some() {
-            std::fs::write(&path, &self.text).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(self.text, expected, "{file} differs; COPPICE_BLESS=1 writes it anew");
-    }
-}
+use terminal::{Transcript, Up, all_ready, client, example, root};
 
 /// Port 1 of this host has no server.
 const UNREACHABLE: &str = "apiVersion: v1
@@ -107,10 +24,6 @@ users: [{name: u, user: {}}]
 ";
 
 const DEPLOYMENT: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n";
-
-fn example() -> String {
-    std::fs::read_to_string(root().join("examples/disaggregated.yaml")).unwrap()
-}
 
 #[test]
 fn manifests_that_cannot_be_read_are_named_with_line_and_field() {
@@ -212,63 +125,6 @@ fn wrong_command_lines_are_explained() {
         transcript.refused(line);
     }
     transcript.check("usage.txt");
-}
-
-/// An embedded cluster in another process, as people start one.
-struct Up {
-    child: Child,
-    _stdout: BufReader<ChildStdout>,
-}
-
-impl Up {
-    fn start(transcript: &Transcript) -> Self {
-        let mut child = transcript
-            .command("up --nodes 18 --kubeconfig cluster")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("KUBECONFIG") {
-            line.clear();
-            assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "it ended before it was up");
-        }
-        Self { child, _stdout: stdout }
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-async fn client(kubeconfig: &Path) -> (Client, String) {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .unwrap();
-    let address = config.cluster_url.to_string();
-    (
-        Client::try_from(config).unwrap(),
-        address.trim_end_matches('/').to_owned(),
-    )
-}
-
-/// Waits until so many pods are ready: a set is so when it has its minimum.
-async fn all_ready(pods: Api<Pod>, count: usize) {
-    let mut ready = BTreeSet::new();
-    let applied = watcher(pods, watcher::Config::default()).applied_objects();
-    let mut applied = std::pin::pin!(applied);
-    while ready.len() < count {
-        let pod = applied.try_next().await.unwrap().unwrap();
-        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let mut conditions = conditions.filter(|condition| condition.type_ == "Ready");
-        if conditions.any(|condition| condition.status == "True") {
-            ready.insert(pod.name_any());
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

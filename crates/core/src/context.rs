@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::backends::{self, Backend, BackendContext};
 use crate::facts::SetFacts;
+use crate::revisions::Revisions;
 use crate::settings::{Settings, TopologyLevels};
 
 /// A set, ready for planning.
@@ -29,6 +30,8 @@ pub struct SetContext<'a> {
     pub adopted_hash: Option<String>,
     /// What the objects of the set's scheduler need to know of the cluster.
     pub backend: BackendContext,
+    /// The templates that the set had; read only where updates are coherent.
+    pub revisions: Arc<Revisions>,
     /// The ResourceClaimTemplate objects that the set refers to and that exist, by namespace and name.
     pub claim_templates: BTreeMap<(String, String), Arc<Value>>,
 }
@@ -59,6 +62,7 @@ impl<'a> SetContext<'a> {
             topology,
             adopted_hash: None,
             backend: BackendContext::default(),
+            revisions: Arc::default(),
             claim_templates: BTreeMap::new(),
         }
     }
@@ -79,6 +83,7 @@ impl<'a> SetContext<'a> {
             topology,
             adopted_hash: None,
             backend: BackendContext::default(),
+            revisions: Arc::default(),
             claim_templates: BTreeMap::new(),
         }
     }
@@ -108,6 +113,12 @@ impl<'a> SetContext<'a> {
             .as_ref()
             .map(|strategy| &strategy.strategy);
         strategy == Some(&UpdateStrategyType::OnDelete)
+    }
+
+    /// Whether all changed components are moved in step.
+    pub fn coherent(&self) -> bool {
+        let strategy = self.facts.set.spec.update_strategy.as_ref();
+        strategy.is_some_and(|strategy| strategy.strategy == UpdateStrategyType::Coherent)
     }
 
     /// Whether the user stopped updates of the set.

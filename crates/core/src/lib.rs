@@ -10,6 +10,7 @@
 
 pub mod backends;
 pub mod command;
+pub mod components;
 pub mod conditions;
 pub mod context;
 pub mod draft;
@@ -26,6 +27,7 @@ pub mod packing;
 pub mod reasons;
 pub mod replica;
 pub mod report;
+pub mod revisions;
 pub mod set;
 pub mod settings;
 pub mod snapshot;

@@ -58,7 +58,7 @@ reasons! {
     UpdateInProgress: "The clique or group is being updated; too few pods are expected now.";
     NoActiveUpdate: "No update is in progress.";
     Progressing: "An update is in progress.";
-    ProgressDeadlineExceeded: "An update is in progress, and nothing was updated for longer than progressDeadline. Nothing is paused or rolled back; look at the pods that are not ready.";
+    ProgressDeadlineExceeded: "An update is in progress, and nothing was updated for longer than progressDeadline. A coherent update stops then (or is taken back, by onFailure); with RollingRecreate it goes on when it can. Look at the pods that are not ready.";
     SufficientAvailablePodCliqueScalingGroupReplicas: "At least minAvailable copies of the group are healthy.";
     InsufficientAvailablePodCliqueScalingGroupReplicas: "The group had its minimum of copies and has fallen below it.";
     GrowingToMinAvailable: "The clique was scaled up past its minimum and has never had the new minimum ready: no breach, whatever the new pods wait for.";
@@ -76,6 +76,12 @@ reasons! {
     WaitingForOldPods: "New pods are created when the old ones of the same gang are gone.";
     WaitingForTerminationDelay: "A clique has fewer pods than minAvailable. All pods of its replica, or of its copy of a scaling group, are replaced at the time that the message names unless enough are ready before.";
     WaitingForUpdateTurn: "Another replica of the set is being updated first.";
+    GangUnschedulable: "A coherent update waits: a gang with the new template is not scheduled. Nothing else is taken down for it.";
+    SurgeCapacityUnavailable: "A coherent update waits: there is no room for the temporary gang that maxSurgeUnits asks for.";
+    UnitsNotReady: "A coherent update waits: pods with the new template are scheduled and not ready yet, or not for minReadySeconds.";
+    BudgetExhausted: "A coherent update waits: one more unavailable unit would be more than maxUnavailable allows.";
+    RevisionMissing: "The ControllerRevision with the template of a pod or of an update does not exist or cannot be read. It is not guessed.";
+    UpdateRolledBack: "A coherent update was taken back by onFailure: Rollback: its pods were scheduled and did not get ready in time. A new template ends that.";
     UpdatePaused: "updateStrategy.paused is set: no pod is replaced for a new template. Sizes and lost pods are still reconciled.";
     AllReplicasAvailable: "Every replica of the set is available.";
     ReplicasUnavailable: "Some replica of the set is not available.";

@@ -77,6 +77,8 @@ pub struct PodFacts {
     pub other_gates: Vec<String>,
     /// Whether it is ready.
     pub ready: bool,
+    /// Since when it is ready.
+    pub ready_since: Option<Timestamp>,
     /// Whether a container of it is failing now: waiting after a failure, or ended with an error. A container that
     /// failed once and runs again is not failing.
     pub failing: bool,

@@ -98,7 +98,8 @@ fn pod_of(clique_name: &str, index: u32) -> Value {
         uid: "group-uid".into(),
         blocks_deletion: true,
     };
-    let clique_object = objects::pod_clique(&facts, &layout, clique, "v1-hash", &owner);
+    let source = objects::TemplateSource::of_set(&facts, clique.position);
+    let clique_object = objects::pod_clique(&facts, &layout, clique, (source, "v1-hash"), &owner);
     let mut stored: PodClique = serde_json::from_value(json!(clique_object)).unwrap();
     stored.metadata.uid = Some("clique-uid".into());
     json!(objects::pod(
@@ -107,7 +108,11 @@ fn pod_of(clique_name: &str, index: u32) -> Value {
         &layout,
         clique,
         &stored,
-        PodIdentity { index, token: "1" },
+        PodIdentity {
+            index,
+            token: "1",
+            ..PodIdentity::default()
+        },
     ))
 }
 
@@ -238,7 +243,7 @@ fn gangs_carry_node_label_keys_and_drop_unknown_domains() {
             &settings(),
             Some(&topology()),
             &layout,
-            &layout.gangs[index],
+            index,
             &pods,
         ))
     };
@@ -298,8 +303,7 @@ fn gangs_tell_over_which_label_key_replicas_spread() {
             Generation { hash: "h", given: true },
         );
         let levels = topology();
-        let gang = &layout.gangs[1];
-        let gang = objects::pod_gang(&facts, &settings(), Some(&levels), &layout, gang, &BTreeMap::new());
+        let gang = objects::pod_gang(&facts, &settings(), Some(&levels), &layout, 1, &BTreeMap::new());
         gang.metadata.annotations
     };
     let required = annotations_of("grove.io/spread-required", "rack");

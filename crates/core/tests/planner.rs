@@ -597,3 +597,42 @@ fn a_group_that_is_scaled_beyond_what_there_is_room_for_is_still_updated() {
         "{status}"
     );
 }
+
+#[test]
+fn a_revision_carries_the_cause_that_its_set_names() {
+    let cause = |world: &World| -> Vec<String> {
+        let mut revisions: Vec<_> = world.of_kind("ControllerRevision").collect();
+        revisions.sort_by_key(|revision| revision["revision"].as_i64());
+        let causes = revisions
+            .iter()
+            .map(|revision| &revision["metadata"]["annotations"]["kubernetes.io/change-cause"]);
+        causes.map(|cause| cause.as_str().unwrap_or("-").to_owned()).collect()
+    };
+    let say = |world: &mut World, words: &str| {
+        world.edit("PodCliqueSet", "wl", |set| {
+            set["metadata"]["annotations"]["kubernetes.io/change-cause"] = words.into();
+        });
+    };
+    let image = |world: &mut World, image: &str| {
+        world.edit("PodCliqueSet", "wl", |set| {
+            set["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = image.into();
+        });
+    };
+    let mut world = World::new(WL1);
+    world.settle();
+    assert_eq!(cause(&world), ["-"]);
+    say(&mut world, "first");
+    world.settle();
+    assert_eq!(
+        cause(&world),
+        ["first"],
+        "the cause of a template may be named afterwards"
+    );
+    image(&mut world, "a:2");
+    say(&mut world, "second");
+    world.settle();
+    assert_eq!(cause(&world), ["first", "second"]);
+    world.writes.clear();
+    world.settle();
+    assert!(world.writes.is_empty(), "{:?}", world.writes);
+}

@@ -62,14 +62,14 @@ fn shape() -> impl Strategy<Value = Shape> {
         prop::collection::vec(clique, 1..=3),
         prop::collection::vec(group, 2),
         any::<bool>(),
-        prop::bool::weighted(0.2),
+        prop_oneof![3 => Just(0_usize), 1 => Just(1_usize), 4 => Just(2_usize)],
     )
-        .prop_map(|(replicas, cliques, groups, ordered, on_delete)| Shape {
+        .prop_map(|(replicas, cliques, groups, ordered, strategy)| Shape {
             replicas,
             cliques,
             groups,
             ordered,
-            on_delete,
+            strategy,
         })
 }
 
@@ -85,8 +85,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (which.clone(), 0..=4u32).prop_map(|(number, size)| Event::ScaleClique(number, size)),
         2 => (which.clone(), 0..=4u32).prop_map(|(number, size)| Event::ScaleGroup(number, size)),
         2 => (which.clone(), 0..3u32).prop_map(|(number, version)| Event::Edit(number, version)),
-        1 => any::<bool>().prop_map(Event::Strategy),
-        2 => (0..6usize, which.clone()).prop_map(|(kind, number)| Event::Delete(kind, number)),
+        1 => (0..3usize).prop_map(Event::Strategy),
+        2 => (0..7usize, which.clone()).prop_map(|(kind, number)| Event::Delete(kind, number)),
         2 => which.clone().prop_map(Event::Fail),
         2 => which.prop_map(Event::Break),
         1 => Just(Event::LoseNodes),
@@ -213,7 +213,7 @@ fn end_state(world: &World) -> BTreeMap<String, Value> {
 fn independent() -> impl Strategy<Value = (Shape, Vec<Event>, Vec<Index>)> {
     let shape = shape().prop_map(|shape| Shape {
         replicas: 1,
-        on_delete: false,
+        strategy: 0,
         ..shape
     });
     (

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::{Arc, OnceLock};
 
 use coppice_api::canonical::{GenerationIdentity, TemplateIdentity};
-use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
+use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet, UpdateStrategyType};
 use coppice_core::backends::BackendContext;
 use coppice_core::command::{Command, Kind as CommandKind, Target};
 use coppice_core::context::SetContext;
@@ -16,6 +16,7 @@ use coppice_core::packing::topology_name;
 use coppice_core::reasons::Reason;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
 use coppice_core::report;
+use coppice_core::revisions::{Revisions, StoredRevision};
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::{Settings, TopologyLevels};
 use coppice_core::snapshot::{ReplicaSnapshot, target_of};
@@ -27,6 +28,8 @@ use coppice_runtime::supervise::panic_message;
 use coppice_runtime::write::WriteError;
 use futures::FutureExt;
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 use tracing::{debug, warn};
 
@@ -49,6 +52,9 @@ struct Identities {
     whole: GenerationIdentity,
 }
 
+/// A version of a ControllerRevision.
+type RevisionKey = (Option<String>, Option<String>);
+
 /// What workers share.
 pub(crate) struct Controller {
     pub(crate) world: World,
@@ -60,6 +66,7 @@ pub(crate) struct Controller {
     trouble: Trouble,
     summaries: Mutex<BTreeMap<SetKey, BTreeMap<u32, ReplicaSummary>>>,
     identities: Mutex<BTreeMap<SetKey, Arc<Identities>>>,
+    revisions: Mutex<BTreeMap<SetKey, BTreeMap<RevisionKey, Arc<StoredRevision>>>>,
     served: OnceLock<Served>,
 }
 
@@ -81,6 +88,7 @@ impl Controller {
             trouble: Trouble::default(),
             summaries: Mutex::default(),
             identities: Mutex::default(),
+            revisions: Mutex::default(),
             served: OnceLock::new(),
         }
     }
@@ -118,6 +126,14 @@ impl Controller {
             bindings.iter().for_each(|binding| controller.mark_topology(binding));
         });
         let controller = self.clone();
+        self.world.revisions.on_change(move |change| {
+            // With coherent updates pods are made from what revisions hold.
+            for revision in change.old.iter().chain(&change.new) {
+                let controlled = |set: &PodCliqueSet| is_owner(set, &revision.metadata) && is_coherent(set);
+                controller.mark_where(controlled);
+            }
+        });
+        let controller = self.clone();
         self.world.claim_templates.on_change(move |change| {
             for template in change.old.iter().chain(&change.new) {
                 let text = |field: &str| template["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -149,6 +165,7 @@ impl Controller {
         if new.is_none() {
             self.summaries.lock().remove(&key);
             self.identities.lock().remove(&key);
+            self.revisions.lock().remove(&key);
             self.trouble.forget(&key);
             return;
         }
@@ -302,6 +319,9 @@ impl Controller {
             let topology = self.topology(&moment, &set);
             let mut context = self.context(key, &set, topology.as_ref());
             context.adopted_hash = adopted_hash(&context, &revisions);
+            if context.coherent() {
+                context.revisions = self.templates(key, &revisions);
+            }
             context.backend = self.backend(&moment, &context);
             context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
             let plan = plan_replica(&context, &snapshot, now);
@@ -368,6 +388,9 @@ impl Controller {
         let topology = self.topology(&moment, &set);
         let mut context = self.context(key, &set, topology.as_ref());
         context.adopted_hash = adopted_hash(&context, &revisions);
+        if context.coherent() {
+            context.revisions = self.templates(key, &revisions);
+        }
         context.claim_templates = self.world.claim_templates(&moment, template_objects(&context.facts));
         let gone = replicas.values().all(|replica| !replica.exists);
         let existing = if context.deleting() && gone {
@@ -395,6 +418,23 @@ impl Controller {
             deadline: None,
             seen: Some(Seen::Set { set, replica: None }),
         }
+    }
+
+    /// The templates in the revisions of a set, each version of a revision read once.
+    fn templates(&self, key: &SetKey, revisions: &[Arc<ControllerRevision>]) -> Arc<Revisions> {
+        let mut kept = self.revisions.lock();
+        let before = kept.remove(key).unwrap_or_default();
+        let read = |revision: &Arc<ControllerRevision>| {
+            let metadata = &revision.metadata;
+            let version = (metadata.uid.clone(), metadata.resource_version.clone());
+            let known = before.get(&version).cloned();
+            let read = known.or_else(|| StoredRevision::read(revision).map(Arc::new))?;
+            Some((version, read))
+        };
+        let now: BTreeMap<RevisionKey, Arc<StoredRevision>> = revisions.iter().filter_map(read).collect();
+        let all = now.values().cloned().collect();
+        kept.insert(key.clone(), now);
+        Arc::new(all)
     }
 
     /// What the objects of the set's scheduler need to know.
@@ -508,6 +548,16 @@ fn key_of(set: &PodCliqueSet) -> SetKey {
     )
 }
 
+fn is_owner(set: &PodCliqueSet, metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
+}
+
+fn is_coherent(set: &PodCliqueSet) -> bool {
+    let strategy = set.spec.update_strategy.as_ref();
+    strategy.is_some_and(|strategy| strategy.strategy == UpdateStrategyType::Coherent)
+}
+
 /// The part of a set that its replicas are planned from.
 fn concerning_replicas(set: &PodCliqueSet) -> impl PartialEq {
     let status = set.status.as_ref();
@@ -523,7 +573,16 @@ fn concerning_replicas(set: &PodCliqueSet) -> impl PartialEq {
         progress.map(|progress| {
             (
                 progress.update_ended_at.is_some(),
-                progress.currently_updating.first().map(|update| update.replica_index),
+                progress
+                    .currently_updating
+                    .iter()
+                    .map(|update| update.replica_index)
+                    .collect::<Vec<_>>(),
+                (
+                    progress.in_scope_standalone_pod_cliques.clone(),
+                    progress.in_scope_pod_clique_scaling_groups.clone(),
+                ),
+                progress.rolled_back == Some(true),
             )
         }),
     )

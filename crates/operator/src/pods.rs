@@ -43,6 +43,11 @@ pub(crate) fn facts(pod: &PodView) -> PodFacts {
             .map(ToString::to_string)
             .collect(),
         ready: pod.is_ready(),
+        ready_since: pod
+            .ready
+            .as_ref()
+            .filter(|ready| ready.is_true)
+            .and_then(|ready| ready.since),
         failing: pod
             .waiting_reason
             .as_deref()

@@ -34,6 +34,26 @@ spec:
     - {name: pair, cliqueNames: [lead, work], replicas: 3, minAvailable: 1}
 ";
 
+/// How the workload of a story is updated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Updates {
+    /// In place, one after another.
+    #[default]
+    RollingRecreate,
+    /// All changed components in step, in new gangs.
+    Coherent,
+}
+
+impl Updates {
+    fn workload(self) -> Value {
+        let mut set: Value = serde_saphyr::from_str(WORKLOAD).expect("valid YAML");
+        if self == Self::Coherent {
+            set["spec"]["updateStrategy"] = json!({"type": "Coherent"});
+        }
+        set
+    }
+}
+
 /// One chapter of the story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chapter {
@@ -52,11 +72,10 @@ pub const CHAPTERS: [Chapter; 4] = [Chapter::Create, Chapter::Scale, Chapter::Up
 
 impl Chapter {
     /// Does what the user does in this chapter.
-    pub async fn begin(self, client: &Client) {
+    pub async fn begin(self, client: &Client, updates: Updates) {
         match self {
             Chapter::Create => {
-                let set: Value = serde_saphyr::from_str(WORKLOAD).expect("valid YAML");
-                create(client, &set).await;
+                create(client, &updates.workload()).await;
             }
             Chapter::Scale => {
                 patch(client, "PodClique", "web-0-front", json!({"spec": {"replicas": 2}})).await;
@@ -69,7 +88,7 @@ impl Chapter {
                 .await;
             }
             Chapter::Update => {
-                let mut set: Value = serde_saphyr::from_str(WORKLOAD).expect("valid YAML");
+                let mut set = updates.workload();
                 for (clique, image) in [(0, "front:2"), (2, "work:2")] {
                     set["spec"]["template"]["cliques"][clique]["spec"]["podSpec"]["containers"][0]["image"] =
                         image.into();
@@ -122,11 +141,11 @@ pub struct Told {
 }
 
 /// Tells the whole story on a stage on which operators are at work.
-pub async fn tell(stage: &Stage) -> Told {
+pub async fn tell(stage: &Stage, updates: Updates) -> Told {
     stage.audit.clear();
     let mut told = Told::default();
     for chapter in CHAPTERS {
-        chapter.begin(&stage.client).await;
+        chapter.begin(&stage.client, updates).await;
         tokio::time::sleep(LONG).await;
         told.states.push(read(&stage.client, NAMESPACE).await);
     }

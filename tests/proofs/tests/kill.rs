@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use coppice_proofs::audit::PodHistory;
 use coppice_proofs::stage::{LONG, Stage, in_virtual_time};
 use coppice_proofs::state::{State, difference, read};
-use coppice_proofs::story::{CHAPTERS, NAMESPACE};
+use coppice_proofs::story::{CHAPTERS, NAMESPACE, Updates};
 use coppice_runtime::layers::{Call, Fault};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -72,7 +72,7 @@ impl Executioner {
     }
 }
 
-async fn live_through(stage: &Arc<Stage>, death: Option<Death>) -> Outcome {
+async fn live_through(stage: &Arc<Stage>, updates: Updates, death: Option<Death>) -> Outcome {
     let executioner = Arc::new(Executioner {
         death,
         sent: AtomicU64::new(0),
@@ -100,7 +100,7 @@ async fn live_through(stage: &Arc<Stage>, death: Option<Death>) -> Outcome {
     let mut outcome = Outcome::default();
     for chapter in CHAPTERS {
         executioner.sent.store(0, Ordering::Relaxed);
-        chapter.begin(&stage.client).await;
+        chapter.begin(&stage.client, updates).await;
         tokio::time::sleep(LONG).await;
         outcome.states.push(read(&stage.client, NAMESPACE).await);
         outcome.writes.push(executioner.sent.load(Ordering::Relaxed));
@@ -122,7 +122,7 @@ fn verdict(expected: &Outcome, found: &Outcome) -> Option<String> {
 }
 
 /// Lives through the story once for each death, on all processors.
-fn try_all(expected: &Outcome, deaths: &[Death]) -> Vec<String> {
+fn try_all(expected: &Outcome, updates: Updates, deaths: &[Death]) -> Vec<String> {
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
@@ -133,7 +133,7 @@ fn try_all(expected: &Outcome, deaths: &[Death]) -> Vec<String> {
                     in_virtual_time(async {
                         let stage = Arc::new(Stage::start().await);
                         while let Some(death) = deaths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                            let found = live_through(&stage, Some(*death)).await;
+                            let found = live_through(&stage, updates, Some(*death)).await;
                             assert!(found.deaths > 0, "{death:?} never came");
                             if let Some(problem) = verdict(expected, &found) {
                                 failures.lock().push(format!("{death:?}: {problem}"));
@@ -148,15 +148,18 @@ fn try_all(expected: &Outcome, deaths: &[Death]) -> Vec<String> {
     failures.into_inner()
 }
 
-fn undisturbed() -> Outcome {
-    in_virtual_time(async { live_through(&Arc::new(Stage::start().await), None).await })
+fn undisturbed(updates: Updates) -> Outcome {
+    in_virtual_time(async { live_through(&Arc::new(Stage::start().await), updates, None).await })
 }
 
 #[test]
 fn undisturbed_it_ends_the_same_every_time_and_leaves_nothing_behind() {
     let (one, other) = in_virtual_time(async {
         let stage = Arc::new(Stage::start().await);
-        (live_through(&stage, None).await, live_through(&stage, None).await)
+        (
+            live_through(&stage, Updates::default(), None).await,
+            live_through(&stage, Updates::default(), None).await,
+        )
     });
     assert!(one.pods.doubles.is_empty());
     assert!(one.states[0].len() > 15, "{:?}", one.states[0].keys());
@@ -167,7 +170,16 @@ fn undisturbed_it_ends_the_same_every_time_and_leaves_nothing_behind() {
 
 #[test]
 fn killed_at_any_write_it_ends_the_same() {
-    let undisturbed = undisturbed();
+    kill_at_every_write(Updates::RollingRecreate);
+}
+
+#[test]
+fn killed_at_any_write_of_a_coherent_update_it_ends_the_same() {
+    kill_at_every_write(Updates::Coherent);
+}
+
+fn kill_at_every_write(updates: Updates) {
+    let undisturbed = undisturbed(updates);
     let most = undisturbed.writes.iter().copied().max().unwrap_or(0);
     let deaths: Vec<Death> = (1..=most)
         .flat_map(|number| [Death::Before(number), Death::After(number)])
@@ -178,7 +190,7 @@ fn killed_at_any_write_it_ends_the_same() {
         undisturbed.writes,
         deaths.len()
     );
-    let failures = try_all(&undisturbed, &deaths);
+    let failures = try_all(&undisturbed, updates, &deaths);
     assert!(
         failures.is_empty(),
         "{} of {} stories ended differently:\n{}",

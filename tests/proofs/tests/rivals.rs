@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use coppice_operator::{Operator, Options};
 use coppice_proofs::stage::{Stage, in_virtual_time};
-use coppice_proofs::story::{Told, tell};
+use coppice_proofs::story::{Told, Updates, tell};
 use coppice_runtime::layers::{Call, Fault};
 use coppice_runtime::lease::{self, Elector, Leadership};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-async fn alone() -> Told {
+async fn alone(updates: Updates) -> Told {
     let stage = Stage::start().await;
     let operator = stage.operator("operator", |_: &Call| Fault::Pass).await;
-    let told = tell(&stage).await;
+    let told = tell(&stage, updates).await;
     operator.stop().await;
     told
 }
@@ -32,6 +32,15 @@ fn late(resources: &'static [&'static str], seconds: u64) -> impl Fn(&Call) -> F
 
 #[test]
 fn two_that_both_lead_and_see_late_never_make_a_pod_twice() {
+    two_that_both_lead(Updates::RollingRecreate);
+}
+
+#[test]
+fn two_that_both_lead_during_a_coherent_update_never_make_a_pod_twice() {
+    two_that_both_lead(Updates::Coherent);
+}
+
+fn two_that_both_lead(updates: Updates) {
     const PODS: &[&str] = &["pods"];
     const OWNERS: &[&str] = &["podcliques", "podcliquescalinggroups", "podgangs"];
     const ALL: &[&str] = &[
@@ -39,10 +48,11 @@ fn two_that_both_lead_and_see_late_never_make_a_pod_twice() {
         "podcliques",
         "podcliquescalinggroups",
         "podgangs",
+        "podgangmaps",
         "podcliquesets",
         "services",
     ];
-    let expected = in_virtual_time(alone());
+    let expected = in_virtual_time(alone(updates));
     for (one, other) in [
         ((PODS, 3), (OWNERS, 2)),
         ((ALL, 5), (PODS, 1)),
@@ -53,7 +63,7 @@ fn two_that_both_lead_and_see_late_never_make_a_pod_twice() {
             let stage = Stage::start().await;
             let first = stage.operator("one", late(one.0, one.1)).await;
             let second = stage.operator("other", late(other.0, other.1)).await;
-            let told = tell(&stage).await;
+            let told = tell(&stage, updates).await;
             first.stop().await;
             second.stop().await;
             told
@@ -97,7 +107,7 @@ fn candidate(
 
 #[test]
 fn whoever_loses_the_lease_writes_nothing_after_it() {
-    let expected = in_virtual_time(alone());
+    let expected = in_virtual_time(alone(Updates::default()));
     in_virtual_time(async {
         let (stage, stop) = (Arc::new(Stage::start().await), CancellationToken::new());
         let cut_off = Arc::new(Mutex::new(false));
@@ -108,7 +118,7 @@ fn whoever_loses_the_lease_writes_nothing_after_it() {
         *cut_off.lock() = true;
         let story = tokio::spawn({
             let stage = stage.clone();
-            async move { tell(&stage).await }
+            async move { tell(&stage, Updates::default()).await }
         });
         first.wait_lost().await;
         let lost = Instant::now();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use coppice_proofs::stage::{Stage, in_virtual_time};
-use coppice_proofs::story::{Told, tell};
+use coppice_proofs::story::{Told, Updates, tell};
 use coppice_runtime::layers::{Call, Ending, Fault};
 
 /// A number that a seed, a resource and the number of a call decide.
@@ -36,7 +36,7 @@ async fn told(seed: Option<u64>) -> Told {
     let stage = Stage::start().await;
     let hook = move |call: &Call| seed.map_or(Fault::Pass, |seed| fault(seed, call));
     let operator = stage.operator("operator", hook).await;
-    let told = tell(&stage).await;
+    let told = tell(&stage, Updates::default()).await;
     operator.stop().await;
     told
 }

@@ -15,7 +15,9 @@ use anyhow::Result;
 use clap::Args;
 use coppice_cluster::behaviour::PodBehaviour;
 use coppice_cluster::profile::NodeProfile;
+use coppice_dashboard::Dashboard;
 
+use crate::dashboard::Beside;
 use crate::embedded::{Embedded, EmbeddedOptions};
 use crate::process::ended;
 use stage::seconds;
@@ -33,6 +35,8 @@ pub(crate) struct Demo {
     /// The number of simulated GB200 nodes: at least 14, in racks of 18
     #[arg(long, default_value_t = 36, value_name = "N", value_parser = clap::value_parser!(u32).range(14..))]
     nodes: u32,
+    #[command(flatten)]
+    dashboard: Beside,
 }
 
 impl Demo {
@@ -47,7 +51,7 @@ impl Demo {
             }
         };
         let mut result = Ok(ExitCode::SUCCESS);
-        if let (Ok(embedded), false) = (&outcome, self.exit) {
+        if let (Ok((embedded, _)), false) = (&outcome, self.exit) {
             tokio::select! {
                 biased;
                 ended = embedded.failed() => result = Err(ended.into()),
@@ -55,11 +59,15 @@ impl Demo {
             }
         }
         let _ = std::fs::remove_file(kubeconfig);
-        outcome?.stop().await;
+        let (embedded, dashboard) = outcome?;
+        if let Some(dashboard) = dashboard {
+            dashboard.stop().await;
+        }
+        embedded.stop().await;
         result
     }
 
-    async fn tour(&self, kubeconfig: &Path) -> Result<Embedded> {
+    async fn tour(&self, kubeconfig: &Path) -> Result<(Embedded, Option<Dashboard>)> {
         let started = Instant::now();
         stage::title("1. An embedded Kubernetes with simulated GPU nodes, in this process");
         let embedded = Embedded::start(EmbeddedOptions {
@@ -75,6 +83,10 @@ impl Demo {
             self.nodes,
             seconds(started)
         );
+        let dashboard = self.dashboard.start(&embedded.client, embedded.supervisor()).await?;
+        if let Some(dashboard) = &dashboard {
+            outln!("   Watch it in a browser: {}", dashboard.url());
+        }
         tokio::select! {
             biased;
             ended = embedded.failed() => return Err(ended.into()),
@@ -83,7 +95,7 @@ impl Demo {
         stage::title(&format!("Done in {}.", seconds(started)));
         if self.exit {
             outln!("   To keep the cluster: coppice demo without --exit. To do the same by hand: docs/tutorial.md");
-            return Ok(embedded);
+            return Ok((embedded, dashboard));
         }
         outln!("   The cluster stays up until Ctrl-C. In another terminal:");
         outln!();
@@ -91,9 +103,13 @@ impl Demo {
         for (command, meaning) in NEXT {
             outln!("     {command:62}  # {meaning}");
         }
+        if let Some(dashboard) = &dashboard {
+            outln!();
+            outln!("   Dashboard: {}", dashboard.url());
+        }
         outln!();
         outln!("   To do the same by hand: docs/tutorial.md");
-        Ok(embedded)
+        Ok((embedded, dashboard))
     }
 }
 

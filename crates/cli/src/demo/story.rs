@@ -4,15 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use coppice_api::names::annotations::MNNVL_GROUP;
 use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
+use coppice_domains::api::names::DOMAIN_LABEL;
+use coppice_domains::api::{Clique, ComputeDomain};
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::stage::{Stage, seconds, title};
+use crate::domains::DRIVER_NAMESPACE;
 use crate::embedded::Embedded;
 use crate::manifests;
 use crate::view::pod_state::PodState;
+use crate::view::text::abridged;
 use crate::view::{CliqueView, GroupView, PodView, SetState, SetView, build};
 
 const EXAMPLE: &str = include_str!("../../../../examples/disaggregated.yaml");
@@ -62,20 +67,51 @@ impl<'a> Story<'a> {
         title("2. A serving system is applied: router, prefill and decode (examples/disaggregated.yaml)");
         outln!("   14 pods, 48 GPUs. Routers start first, then workers, then their leaders. Each copy of prefill and");
         outln!("   decode must lie in one rack, and what is needed to serve is placed all or nothing.");
+        outln!("   Its annotation {MNNVL_GROUP} asks for one NVLink domain under prefill and decode: a daemon on each");
+        outln!("   of their nodes gets an index, and no engine starts before the daemon of its node is ready.");
         outln!();
         let mut documents = manifests::parse("examples/disaggregated.yaml", EXAMPLE)?;
         let document = documents.pop().context("the example is empty")?;
-        let set: PodCliqueSet = serde_json::from_value(document.object)?;
+        let mut set: PodCliqueSet = serde_json::from_value(document.object)?;
+        let annotations = set.metadata.annotations.get_or_insert_default();
+        annotations.insert(MNNVL_GROUP.to_owned(), "nvlink".to_owned());
         let began = Instant::now();
         self.sets().create(&PostParams::default(), &set).await?;
         self.stage
             .until(
                 "every pod is ready",
                 |_| {},
-                |view| whole(view) && view.state == SetState::Ready,
+                |view| whole(view) && view.state == SetState::Ready && formed(view),
             )
             .await?;
         outln!("   => ready to serve {} after it was applied", seconds(began));
+        self.domain().await
+    }
+
+    /// What the NVLink domain of the set is made of.
+    async fn domain(&self) -> Result<()> {
+        let view = self.stage.last()?;
+        let domain = view.replicas.iter().flat_map(|replica| &replica.domains).next();
+        let domain = domain.context("the set has no NVLink domain")?;
+        let cliques: Api<Clique> = Api::namespaced(self.client.clone(), DRIVER_NAMESPACE);
+        let domains: Api<ComputeDomain> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let uid = domains.get(&domain.name).await?.uid().to_owned();
+        let ours = ListParams::default().labels(&format!("{DOMAIN_LABEL}={uid}"));
+        for clique in cliques.list(&ours).await? {
+            let mut rows: Vec<_> = clique
+                .daemons
+                .iter()
+                .filter_map(|row| Some((row.index?, &*row.node_name)))
+                .collect();
+            rows.sort_unstable();
+            let nodes: Vec<&str> = rows.iter().map(|(_, node)| *node).collect();
+            let last = rows.last().map_or(0, |(index, _)| *index);
+            outln!(
+                "      NVLink domain {}: indices 0 to {last} on {}",
+                domain.name,
+                abridged(&nodes)
+            );
+        }
         Ok(())
     }
 
@@ -153,6 +189,12 @@ impl<'a> Story<'a> {
         outln!("      there were never fewer than {fewest} of 2 copies of prefill ready");
         Ok(())
     }
+}
+
+/// Whether every NVLink domain of the set is ready.
+fn formed(view: &SetView) -> bool {
+    let mut domains = view.replicas.iter().flat_map(|replica| &replica.domains);
+    domains.all(|domain| domain.state == "Ready" && domain.nodes > 0)
 }
 
 fn group(view: &SetView) -> Option<&GroupView> {

@@ -7,6 +7,7 @@ mod checks;
 mod facts;
 mod programs;
 mod sets;
+mod switch;
 mod webhooks;
 
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::output::{self, Format};
 use crate::status::duration;
 use crate::view::API_VERSION;
 use crate::view::text::{Colour, Style};
+use crate::view::words;
 use facts::Facts;
 
 /// Check an installation, and say what to do about what is wrong with it
@@ -40,6 +42,10 @@ pub(crate) struct Doctor {
     /// How long a set may be not ready before it is reported: 90s, 5m, or a number of seconds
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration)]
     patience: Duration,
+    /// Check, before switching from a Grove operator, whether what exists can be taken over without a pod restart: reads the
+    /// objects of all sets, and rehearses the take-over on a copy of them
+    #[arg(long)]
+    switch_from_grove: bool,
     /// The form of the output
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -105,7 +111,11 @@ impl Doctor {
         let (client, address) = self.cluster.client_and_address(&layers::Options::default()).await?;
         let facts = Facts::gather(&client, &address).await;
         let patience = SignedDuration::try_from(self.patience).unwrap_or(SignedDuration::MAX);
-        let view = examine(&facts, Timestamp::now(), patience);
+        let view = if self.switch_from_grove {
+            switch::examine(&client, &facts, Timestamp::now()).await
+        } else {
+            examine(&facts, Timestamp::now(), patience)
+        };
         let style = Style {
             terminal: output::is_terminal(),
             pods: false,
@@ -160,7 +170,7 @@ fn draw(view: &DoctorView, style: Style) -> String {
     text.push_str(&format!(
         "{} ok, {}, {} failed\n",
         count(Status::Ok),
-        output::count(i64::try_from(count(Status::Warn)).unwrap_or(i64::MAX), "warning"),
+        words::count(i64::try_from(count(Status::Warn)).unwrap_or(i64::MAX), "warning"),
         count(Status::Fail)
     ));
     text

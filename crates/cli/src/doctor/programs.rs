@@ -10,6 +10,9 @@ use kube::ResourceExt as _;
 use super::Finding;
 use super::facts::{Facts, named};
 
+/// The lease of the operator, which is that of the Go operator.
+pub(super) const OPERATOR_LEASE: &str = "grove-operator-leader-election";
+
 /// A program of the installation: how it is found, and what to say of it.
 struct Program {
     check: &'static str,
@@ -118,7 +121,7 @@ fn ailing(check: &'static str, deployment: &Deployment) -> Option<Finding> {
 }
 
 /// Who holds a lease, or why nobody does.
-fn holder(lease: &Lease, now: Timestamp) -> Result<String, String> {
+pub(super) fn holder(lease: &Lease, now: Timestamp) -> Result<String, String> {
     let name = named(lease);
     let spec = lease.spec.clone().unwrap_or_default();
     let Some(holder) = spec.holder_identity.filter(|holder| !holder.is_empty()) else {
@@ -142,7 +145,7 @@ pub(super) fn operator(facts: &Facts, now: Timestamp) -> Finding {
     let program = Program {
         check: "operator",
         component: "operator-deployment",
-        lease: "grove-operator-leader-election",
+        lease: OPERATOR_LEASE,
     };
     let install = "kubectl apply --server-side -f deploy/install.yaml, or run: coppice operator";
     match life(&program, facts, now) {

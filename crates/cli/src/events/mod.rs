@@ -3,9 +3,6 @@
 //! Events are found by the UIDs of the objects that they are about, so those of pods that are gone already are not among
 //! a set's; those of the namespace have them. Never writes.
 
-mod build;
-mod text;
-
 #[cfg(test)]
 mod tests;
 
@@ -22,12 +19,12 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
-use serde::Serialize;
 
 use crate::client::{Cluster, set_name};
 use crate::gather::{self, Live};
 use crate::output::{self, Format};
 use crate::view::build::Objects;
+use crate::view::events::{build, text};
 use crate::view::text::Style;
 
 /// Show what happened to a set and everything it owns, warnings first
@@ -52,39 +49,6 @@ pub(crate) struct Events {
     /// The form of the output
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
-}
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct EventsView {
-    api_version: &'static str,
-    kind: &'static str,
-    namespace: String,
-    /// The set; none when it is about the whole namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    set: Option<String>,
-    /// The newest first.
-    warnings: Vec<Entry>,
-    /// The newest first.
-    normal: Vec<Entry>,
-}
-
-/// The same thing that happened to an object, once or several times.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    #[serde(rename = "type")]
-    severity: String,
-    reason: String,
-    object_kind: String,
-    object_name: String,
-    message: String,
-    count: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last: Option<Timestamp>,
 }
 
 impl Events {

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 
-use super::{EventsView, build, text};
 use crate::golden;
+use crate::view::events::{EventsView, build, text};
 use crate::view::text::Style;
 
 const NOW: &str = "2026-01-01T12:00:00Z";

@@ -2,11 +2,8 @@
 //!
 //! Reads a cluster or a snapshot of one, asks the scheduler's own model and engine, and prints. Never writes to a cluster.
 
-mod model;
+mod domain;
 mod objects;
-mod report;
-mod text;
-mod what_if;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,15 +12,15 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::client::Cluster;
-use objects::Snapshot;
+use crate::view::explain::{Target, explain, text};
 
-/// Say where the pods of a gang are, or why they are not placed and what helps
+/// Say where the pods of a gang are, or why they are not placed and what helps; or what a ComputeDomain waits for
 ///
 /// Works on any cluster of a kubeconfig, on one that `coppice up` started, and offline on a snapshot:
 /// kubectl get nodes,pods,podgangs,podcliquesets,clustertopologybindings,poddisruptionbudgets -A -o yaml
 #[derive(Args)]
 pub(crate) struct Explain {
-    /// What to explain: podgang/NAME, pcs/NAME or pod/NAME, or just a name
+    /// What to explain: podgang/NAME, pcs/NAME, pod/NAME or computedomain/NAME, or just a name of the first three
     #[arg(value_name = "TARGET", required = true, num_args = 1..=2)]
     target: Vec<String>,
     /// The namespace of the target; that of the kubeconfig's context when not given, `default` in a snapshot
@@ -54,17 +51,27 @@ enum Output {
 
 impl Explain {
     pub(crate) async fn run(self) -> Result<ExitCode> {
+        if let Some(name) = domain::target(&self.target) {
+            let report = domain::explain(&self.cluster, self.snapshot.as_deref(), self.namespace, name).await?;
+            return self.output.print(&report, domain::render);
+        }
         let (snapshot, usual) = match &self.snapshot {
-            Some(file) => (Snapshot::read(file)?, "default".to_owned()),
-            None => Snapshot::fetch(&self.cluster).await?,
+            Some(file) => (objects::read(file)?, "default".to_owned()),
+            None => objects::fetch(&self.cluster).await?,
         };
         let namespace = self.namespace.unwrap_or(usual);
-        let target = model::Target::parse(&self.target, &namespace)?;
-        let report = report::explain(&snapshot, &target, &self.what_if)?;
-        match self.output {
-            Output::Text => out!("{}", text::render(&report)),
-            Output::Json => outln!("{}", serde_json::to_string_pretty(&report)?),
-            Output::Yaml => out!("{}", serde_saphyr::to_string(&serde_json::to_value(&report)?)?),
+        let target = Target::parse(&self.target, &namespace)?;
+        let report = explain(&snapshot, &target, &self.what_if)?;
+        self.output.print(&report, text::render)
+    }
+}
+
+impl Output {
+    fn print<R: serde::Serialize>(self, report: &R, text: impl Fn(&R) -> String) -> Result<ExitCode> {
+        match self {
+            Self::Text => out!("{}", text(report)),
+            Self::Json => outln!("{}", serde_json::to_string_pretty(report)?),
+            Self::Yaml => out!("{}", serde_saphyr::to_string(&serde_json::to_value(report)?)?),
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -10,96 +10,65 @@ use serde_json::Value;
 
 use crate::client::Cluster;
 use crate::manifests;
-
-/// What was read.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Snapshot {
-    pub(super) objects: Objects,
-    /// PodCliqueSets: only their names matter here.
-    pub(super) sets: Vec<Value>,
-    /// Where it came from, for messages.
-    pub(super) source: String,
-}
+use crate::view::explain::Snapshot;
 
 /// Objects per request: lists of large clusters come in parts.
 const PAGE: u32 = 1_000;
 
-impl Snapshot {
-    /// Reads a file of objects: lists as kubectl prints them, or documents one after the other.
-    pub(super) fn read(file: &Path) -> Result<Self> {
-        let documents = manifests::read(&[PathBuf::from(file)])?;
-        let mut snapshot = Self {
-            source: format!("snapshot {}", file.display()),
-            ..Self::default()
-        };
-        for document in documents {
-            match document.object["items"].as_array() {
-                Some(items) => items.iter().cloned().for_each(|item| snapshot.add(item)),
-                None => snapshot.add(document.object),
-            }
+/// Reads a file of objects: lists as kubectl prints them, or documents one after the other.
+pub(super) fn read(file: &Path) -> Result<Snapshot> {
+    let documents = manifests::read(&[PathBuf::from(file)])?;
+    let mut snapshot = Snapshot {
+        source: format!("snapshot {}", file.display()),
+        ..Snapshot::default()
+    };
+    for document in documents {
+        match document.object["items"].as_array() {
+            Some(items) => items.iter().cloned().for_each(|item| snapshot.add(item)),
+            None => snapshot.add(document.object),
         }
-        if snapshot.objects.nodes.is_empty() && snapshot.objects.pods.is_empty() && snapshot.objects.gangs.is_empty() {
-            bail!(
-                "{} has no nodes, pods or PodGangs: make it with kubectl get nodes,pods,podgangs,podcliquesets,\
-                 clustertopologybindings,poddisruptionbudgets -A -o yaml",
-                file.display()
-            );
-        }
-        Ok(snapshot)
     }
-
-    fn add(&mut self, mut object: Value) {
-        // Objects written by hand have no identity yet.
-        let name = object["metadata"]["name"].clone();
-        for (field, value) in [("uid", name), ("resourceVersion", Value::from("1"))] {
-            if object["metadata"].is_object() && object["metadata"][field].is_null() {
-                object["metadata"][field] = value;
-            }
-        }
-        let list = match object["kind"].as_str().unwrap_or_default() {
-            "Node" => &mut self.objects.nodes,
-            "Pod" => &mut self.objects.pods,
-            "PodGang" => &mut self.objects.gangs,
-            "ClusterTopologyBinding" => &mut self.objects.topologies,
-            "PodDisruptionBudget" => &mut self.objects.disruption_budgets,
-            "PodCliqueSet" => &mut self.sets,
-            _ => return,
-        };
-        list.push(object);
+    if snapshot.objects.nodes.is_empty() && snapshot.objects.pods.is_empty() && snapshot.objects.gangs.is_empty() {
+        bail!(
+            "{} has no nodes, pods or PodGangs: make it with kubectl get nodes,pods,podgangs,podcliquesets,\
+             clustertopologybindings,poddisruptionbudgets -A -o yaml",
+            file.display()
+        );
     }
+    Ok(snapshot)
+}
 
-    /// Lists everything from a cluster. Returns the namespace of the kubeconfig's context as well.
-    pub(super) async fn fetch(cluster: &Cluster) -> Result<(Self, String)> {
-        let (client, namespace) = cluster.client_and_namespace(&layers::Options::default()).await?;
-        let nodes = list(&client, "/api/v1/nodes").await?.unwrap_or_default();
-        let pods = list(&client, "/api/v1/pods").await?.unwrap_or_default();
-        let Some(gangs) = list(&client, "/apis/scheduler.grove.io/v1alpha1/podgangs").await? else {
-            bail!("the cluster does not know PodGangs: install the CRDs with `coppice crds install`");
-        };
-        let group = "/apis/grove.io/v1alpha1";
-        let snapshot = Self {
-            objects: Objects {
-                nodes,
-                pods,
-                gangs,
-                topologies: list(&client, &format!("{group}/clustertopologybindings"))
-                    .await?
-                    .unwrap_or_default(),
-                disruption_budgets: list(&client, "/apis/policy/v1/poddisruptionbudgets")
-                    .await?
-                    .unwrap_or_default(),
-            },
-            sets: list(&client, &format!("{group}/podcliquesets"))
+/// Lists everything from a cluster. Returns the namespace of the kubeconfig's context as well.
+pub(super) async fn fetch(cluster: &Cluster) -> Result<(Snapshot, String)> {
+    let (client, namespace) = cluster.client_and_namespace(&layers::Options::default()).await?;
+    let nodes = list(&client, "/api/v1/nodes").await?.unwrap_or_default();
+    let pods = list(&client, "/api/v1/pods").await?.unwrap_or_default();
+    let Some(gangs) = list(&client, "/apis/scheduler.grove.io/v1alpha1/podgangs").await? else {
+        bail!("the cluster does not know PodGangs: install the CRDs with `coppice crds install`");
+    };
+    let group = "/apis/grove.io/v1alpha1";
+    let snapshot = Snapshot {
+        objects: Objects {
+            nodes,
+            pods,
+            gangs,
+            topologies: list(&client, &format!("{group}/clustertopologybindings"))
                 .await?
                 .unwrap_or_default(),
-            source: "the cluster".to_owned(),
-        };
-        Ok((snapshot, namespace))
-    }
+            disruption_budgets: list(&client, "/apis/policy/v1/poddisruptionbudgets")
+                .await?
+                .unwrap_or_default(),
+        },
+        sets: list(&client, &format!("{group}/podcliquesets"))
+            .await?
+            .unwrap_or_default(),
+        source: "the cluster".to_owned(),
+    };
+    Ok((snapshot, namespace))
 }
 
 /// Every object of a collection; none if the cluster does not serve it.
-async fn list(client: &Client, path: &str) -> Result<Option<Vec<Value>>> {
+pub(super) async fn list(client: &Client, path: &str) -> Result<Option<Vec<Value>>> {
     let mut items: Vec<Value> = Vec::new();
     let mut page = String::new();
     loop {

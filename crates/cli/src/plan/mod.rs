@@ -4,9 +4,7 @@
 //! comparison that decides whether pods are restarted), and how the update would go (a rehearsal by the operator itself
 //! on an embedded cluster). Nothing is written to the cluster.
 
-mod changes;
 mod rehearsal;
-mod text;
 
 #[cfg(test)]
 mod tests;
@@ -16,20 +14,19 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use coppice_api::admission::{Context, Schedulers, default_pod_clique_set, validate_pod_clique_set};
-use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet, UpdateStrategyType};
+use coppice_api::admission::{Context, Schedulers};
+use coppice_api::types::{ClusterTopologyBinding, PodCliqueSet};
 use coppice_runtime::layers;
-use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
-use serde::Serialize;
+use kube::{Client, ResourceExt as _};
 
 use crate::client::Cluster;
 use crate::gather;
 use crate::manifests;
 use crate::output::Format;
 use crate::view::API_VERSION;
-use changes::{CliqueChange, FieldLine, Sizes};
-use rehearsal::Rehearsal;
+use crate::view::plan::changes::Sizes;
+use crate::view::plan::{Action, PlanList, PlanView, assess, text};
 
 /// Show what applying manifests would change, which pods it replaces, and how
 ///
@@ -52,7 +49,7 @@ pub(crate) struct Plan {
         long,
         value_delimiter = ',',
         value_name = "NAMES",
-        default_value = "default-scheduler,coppice,kai-scheduler,volcano"
+        default_value = SCHEDULERS
     )]
     schedulers: Vec<String>,
     /// Leave out the rehearsal: no steps and no floor
@@ -63,49 +60,32 @@ pub(crate) struct Plan {
     output: Format,
 }
 
-/// What would happen to one set.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PlanView {
-    api_version: &'static str,
-    kind: &'static str,
-    namespace: String,
-    name: String,
-    /// `create`, `update`, `none` or `refused`.
-    action: Action,
-    replicas: i32,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
-    on_delete: bool,
-    cliques: Vec<CliqueChange>,
-    settings: Vec<FieldLine>,
-    /// Pods that are replaced in all.
-    replaced_pods: i64,
-    /// Pods that there are in all.
-    pods: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rehearsal: Option<Rehearsal>,
+/// Plans of the sets in a text, compared with what the cluster has.
+pub(crate) async fn of_text(
+    client: &Client,
+    own_namespace: &str,
+    text: &str,
+    namespace: Option<String>,
+    rehearse: bool,
+) -> Result<Vec<PlanView>> {
+    let documents = manifests::parse("the manifest", text)?;
+    if sets_of(&documents)?.is_empty() {
+        bail!(manifests::nothing_of("PodCliqueSet", &documents));
+    }
+    let plan = Plan {
+        files: Vec::new(),
+        against: None,
+        cluster: Cluster::default(),
+        namespace,
+        schedulers: SCHEDULERS.split(',').map(str::to_owned).collect(),
+        no_rehearsal: !rehearse,
+        output: Format::default(),
+    };
+    plan.against_cluster(client, own_namespace, &documents).await
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-enum Action {
-    Create,
-    Update,
-    None,
-    Refused,
-}
-
-/// Several plans.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PlanList {
-    api_version: &'static str,
-    kind: &'static str,
-    items: Vec<PlanView>,
-}
+/// The schedulers that manifests may name unless it is said otherwise.
+const SCHEDULERS: &str = "default-scheduler,coppice,kai-scheduler,volcano";
 
 impl Plan {
     pub(crate) async fn run(self) -> Result<ExitCode> {
@@ -129,18 +109,7 @@ impl Plan {
             }
             None => {
                 let (client, own) = self.cluster.client_and_namespace(&layers::Options::default()).await?;
-                let mut bindings = bindings_of(&documents)?;
-                bindings.extend(gather::list(Api::all(client.clone()), &ListParams::default()).await?);
-                let context = self.context(bindings);
-                for mut set in wanted {
-                    let default = self.namespace.clone().unwrap_or_else(|| own.clone());
-                    let namespace = set.namespace().unwrap_or(default);
-                    set.metadata.namespace = Some(namespace.clone());
-                    let sets: Api<PodCliqueSet> = Api::namespaced(client.clone(), &namespace);
-                    let current = gather::get(&sets, &set.name_any()).await?;
-                    let objects = gather::objects(&client, &namespace, &set.name_any()).await?;
-                    items.push(self.plan(current, set, Some(Sizes::of(&objects)), &context).await?);
-                }
+                items = self.against_cluster(&client, &own, &documents).await?;
             }
         }
         let refused = items.iter().any(|item| item.action == Action::Refused);
@@ -151,6 +120,29 @@ impl Plan {
         };
         self.output.print(&list, |list| text::draw(&list.items))?;
         Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// Plans of the sets among the documents, compared with what the cluster has.
+    async fn against_cluster(
+        &self,
+        client: &Client,
+        own_namespace: &str,
+        documents: &[manifests::Document],
+    ) -> Result<Vec<PlanView>> {
+        let mut bindings = bindings_of(documents)?;
+        bindings.extend(gather::list(Api::all(client.clone()), &ListParams::default()).await?);
+        let context = self.context(bindings);
+        let mut items = Vec::new();
+        for mut set in sets_of(documents)? {
+            let default = self.namespace.as_deref().unwrap_or(own_namespace);
+            let namespace = set.namespace().unwrap_or_else(|| default.to_owned());
+            set.metadata.namespace = Some(namespace.clone());
+            let sets: Api<PodCliqueSet> = Api::namespaced(client.clone(), &namespace);
+            let current = gather::get(&sets, &set.name_any()).await?;
+            let objects = gather::objects(client, &namespace, &set.name_any()).await?;
+            items.push(self.plan(current, set, Some(Sizes::of(&objects)), &context).await?);
+        }
+        Ok(items)
     }
 
     fn context(&self, bindings: Vec<ClusterTopologyBinding>) -> Context {
@@ -168,35 +160,19 @@ impl Plan {
 
     async fn plan(
         &self,
-        current: Option<PodCliqueSet>,
+        mut current: Option<PodCliqueSet>,
         mut wanted: PodCliqueSet,
         sizes: Option<Sizes>,
         context: &Context,
     ) -> Result<PlanView> {
-        let current = current.map(|mut current| {
-            default_pod_clique_set(&mut current, None);
-            current
-        });
-        default_pod_clique_set(&mut wanted, current.as_ref());
-        let outcome = validate_pod_clique_set(&wanted, current.as_ref(), context);
         let sizes = sizes.unwrap_or_default();
-        let mut view = changes::compare(current.as_ref(), &wanted, &sizes);
-        view.errors = outcome.errors.iter().map(ToString::to_string).collect();
-        view.warnings = outcome.warnings;
-        if !view.errors.is_empty() {
-            view.action = Action::Refused;
-        }
+        let mut view = assess(current.as_mut(), &mut wanted, &sizes, context);
         let rolls = view.action == Action::Update && view.replaced_pods > 0 && !view.on_delete;
         if let (true, false, Some(current)) = (rolls, self.no_rehearsal, &current) {
             view.rehearsal = Some(rehearsal::rehearse(current, &wanted, &sizes).await?);
         }
         Ok(view)
     }
-}
-
-fn is_on_delete(set: &PodCliqueSet) -> bool {
-    let strategy = set.spec.update_strategy.as_ref();
-    strategy.is_some_and(|strategy| strategy.strategy == UpdateStrategyType::OnDelete)
 }
 
 fn sets_of(documents: &[manifests::Document]) -> Result<Vec<PodCliqueSet>> {

@@ -19,48 +19,17 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::changes::{Sizes, template_view};
 use crate::embedded::{Embedded, EmbeddedOptions};
+use crate::view::plan::changes::{Sizes, template_view};
+use crate::view::plan::{Floor, Rehearsal, Step};
 use crate::view::pod_state::{self, PodState};
 
 /// An update of a few hundred pods takes seconds; one that takes this long is stuck.
 const PATIENCE: Duration = Duration::from_secs(120);
 const NAMESPACE: &str = "default";
 const PODS_PER_NODE: i64 = 50;
-
-/// How an update of one replica goes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Rehearsal {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) floors: Vec<Floor>,
-}
-
-/// Pods that are taken away together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Step {
-    /// The clique, or the group whose copy is replaced.
-    pub(crate) of: String,
-    /// The pod index, or the copy.
-    pub(crate) index: u32,
-    pub(crate) group: bool,
-    pub(crate) pods: u32,
-}
-
-/// How few were ready on the way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Floor {
-    pub(crate) of: String,
-    pub(crate) group: bool,
-    pub(crate) lowest: usize,
-    pub(crate) desired: usize,
-    pub(crate) min_available: i32,
-}
 
 /// Rehearses the update from one set to another.
 pub(super) async fn rehearse(current: &PodCliqueSet, wanted: &PodCliqueSet, sizes: &Sizes) -> Result<Rehearsal> {

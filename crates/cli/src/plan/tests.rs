@@ -4,8 +4,9 @@ use coppice_api::admission::default_pod_clique_set;
 use coppice_api::types::PodCliqueSet;
 use serde_json::{Value, json};
 
-use super::changes::{Sizes, compare};
-use super::{Action, PlanView, rehearsal, text};
+use super::rehearsal;
+use crate::view::plan::changes::{Sizes, compare};
+use crate::view::plan::{Action, PlanView, text};
 
 const EXAMPLE: &str = include_str!("../../../../examples/disaggregated.yaml");
 

@@ -2,9 +2,6 @@
 //!
 //! Levels come from ClusterTopologyBindings, or from well-known node labels where there is none. Never writes.
 
-mod build;
-mod text;
-
 #[cfg(test)]
 mod tests;
 
@@ -17,12 +14,12 @@ use coppice_runtime::layers;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
-use serde::Serialize;
 
 use crate::client::Cluster;
 use crate::gather;
 use crate::output::{self, Format, advice};
 use crate::view::text::Style;
+use crate::view::topology::{build, text};
 
 /// Show nodes by topology: GPUs, what is free, and which gangs run where
 #[derive(Args)]
@@ -37,84 +34,6 @@ pub(crate) struct Topology {
     /// The form of the output
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
-}
-
-/// All topologies of a cluster.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct TopologyView {
-    api_version: &'static str,
-    kind: &'static str,
-    topologies: Vec<Tree>,
-}
-
-/// One topology.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Tree {
-    /// The ClusterTopologyBinding; none when the levels were guessed from node labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    levels: Vec<Level>,
-    total: Amounts,
-    domains: Vec<Domain>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Level {
-    domain: String,
-    key: String,
-}
-
-/// Nodes that share the value of a label, within the domain above.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Domain {
-    level: String,
-    /// The value of the label; none for nodes without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(flatten)]
-    amounts: Amounts,
-    /// The gangs with pods here, those with the most first.
-    gangs: Vec<Share>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    domains: Vec<Domain>,
-    /// Its nodes, where no level is below.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    hosts: Vec<Host>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Amounts {
-    nodes: usize,
-    /// Nodes that take pods: ready and not cordoned.
-    usable_nodes: usize,
-    gpus: i64,
-    /// GPUs that no pod asked for, on nodes that take pods.
-    free_gpus: i64,
-}
-
-/// How many pods of a gang are in a domain. Pods without a gang count by themselves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Share {
-    namespace: String,
-    name: String,
-    pods: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Host {
-    name: String,
-    gpus: i64,
-    free_gpus: i64,
-    /// Why it takes no pods, or not those of everybody.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    problems: Vec<String>,
-    /// Pods of gangs, as namespace/name.
-    pods: Vec<String>,
 }
 
 impl Topology {

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{build, text, unknown};
+use super::unknown;
 use crate::golden;
 use crate::view::text::Style;
+use crate::view::topology::{build, text};
 
 fn object<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).expect("a valid object")

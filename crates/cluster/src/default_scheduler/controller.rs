@@ -238,7 +238,8 @@ impl Controller for Scheduler {
         }
         let entry = self.pods.get(key)?;
         let bound = entry.pod.node.is_some();
-        if !bound && !(entry.pod.wants_node && entry.placed.is_none()) {
+        let waits = entry.pod.wants_node && entry.placed.is_none();
+        if !bound && !waits {
             return None;
         }
         let promised = self.promised.values().flatten().cloned();

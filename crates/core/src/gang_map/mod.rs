@@ -25,9 +25,9 @@ pub use made_from::MadeFrom;
 pub struct GangMap {
     /// One entry an epoch, in order.
     pub entries: Vec<Entry>,
-    /// For each copy of each scaling group, by position in the template, the position of its entry.
-    pub copies: Vec<Vec<usize>>,
-    /// The epoch of the anchor, also while it has no units.
+    /// For each scaling group, by position in the template, its copies and the position of the entry of each.
+    pub copies: Vec<BTreeMap<u32, usize>>,
+    /// The epoch of the newest anchor, also while it has no units.
     pub anchor_epoch: Epoch,
 }
 
@@ -55,9 +55,30 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether all its units are in one gang.
+    /// Whether it is a smallest complete system.
     pub fn is_anchor(&self) -> bool {
         self.role == PodGangRole::Anchor
+    }
+
+    /// Whether all its units are in one gang; else every copy has a gang of its own.
+    pub fn is_one_gang(&self) -> bool {
+        matches!(self.role, PodGangRole::Anchor | PodGangRole::Bridge)
+    }
+
+    /// Whether its units are temporary.
+    pub fn is_bridge(&self) -> bool {
+        self.role == PodGangRole::Bridge
+    }
+
+    /// The pods that it has of a standalone clique.
+    pub fn pods(&self, clique: &str) -> u32 {
+        let pods = self.written.pod_cliques.get(clique).copied().unwrap_or(0);
+        u32::try_from(pods).unwrap_or(0)
+    }
+
+    /// The template that it names for a component (standalone clique or scaling group).
+    pub fn revision(&self, component: &str) -> Option<&str> {
+        self.written.revisions.get(component).map(String::as_str)
     }
 
     /// The templates that its units were last given.
@@ -67,9 +88,41 @@ impl Entry {
 }
 
 impl GangMap {
-    /// The position of the entry that holds the standalone cliques.
+    /// A map as it is stored, for scaling groups by name in the order of the template. The caller has made sure that its
+    /// entries can be read, and that no two of them have the same copy.
+    pub fn of_spec(spec: &PodGangMapSpec, groups: &[&str]) -> Self {
+        let before = read(spec);
+        let mut copies: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); groups.len()];
+        for (position, entry) in before.iter().enumerate() {
+            for (group, copies) in groups.iter().zip(&mut copies) {
+                let indices = entry.entry.pcsg_replica_indices.get(*group).into_iter().flatten();
+                copies.extend(indices.filter_map(|index| Some((u32::try_from(*index).ok()?, position))));
+            }
+        }
+        let anchors = before.iter().filter(|entry| entry.entry.role == PodGangRole::Anchor);
+        let newest = before.last().map(|entry| entry.epoch);
+        let anchor_epoch = anchors.map(|entry| entry.epoch).max().or(newest.map(Epoch::next));
+        let entries = before.iter().map(|entry| Entry {
+            epoch: entry.epoch,
+            role: entry.entry.role.clone(),
+            depends_on: entry
+                .entry
+                .depends_on
+                .iter()
+                .filter_map(|text| Epoch::parse(text))
+                .collect(),
+            written: entry.entry.clone(),
+        });
+        Self {
+            entries: entries.collect(),
+            copies,
+            anchor_epoch: anchor_epoch.unwrap_or(Epoch::FIRST),
+        }
+    }
+
+    /// The position of the entry of the newest anchor.
     pub fn anchor(&self) -> Option<usize> {
-        self.entries.iter().position(Entry::is_anchor)
+        self.entries.iter().rposition(Entry::is_anchor)
     }
 
     /// The map as it is stored. Fields that another version has put into `stored` are kept.
@@ -169,7 +222,7 @@ pub fn desired(
         entries: finished.collect(),
         copies: placed
             .iter()
-            .map(|copies| copies.iter().map(|place| positions[&place.epoch]).collect())
+            .map(|copies| (0..).zip(copies.iter().map(|place| positions[&place.epoch])).collect())
             .collect(),
         anchor_epoch: epochs.anchor,
     }

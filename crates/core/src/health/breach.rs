@@ -150,10 +150,12 @@ pub(crate) fn marked(status: &PodCliqueStatus) -> bool {
 /// Whether a group has fallen below its minimum of copies: too few of them are free of breaches.
 pub(crate) fn of_group(replica: &Replica<'_>, group: usize, available: u32, updating: bool) -> Verdict {
     let layout = &replica.layout.groups[group];
-    let minimum = replica.context.facts.groups[group].min_available.min(layout.copies);
+    let minimum = replica.context.facts.groups[group].min_available.min(layout.count());
     let settings = replica.context.settings;
     let without = |is_broken: &dyn Fn(&CliqueState<'_>) -> bool| {
-        let healthy = (0..layout.copies).filter(|copy| !replica.cliques[layout.members(*copy)].iter().any(is_broken));
+        let healthy = layout
+            .permanent()
+            .filter(|copy| !replica.cliques[layout.members(*copy)].iter().any(is_broken));
         u32::try_from(healthy.count()).unwrap_or(0)
     };
     let healthy = without(&|state| of_clique(state, false, settings).status == Some(true));

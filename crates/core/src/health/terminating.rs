@@ -300,8 +300,10 @@ fn breaches(replica: &Replica<'_>, terminating: &Terminating) -> Vec<(Unit, Time
             .and_then(|status| conditions::find(&status.conditions, ConditionType::MinAvailableBreached))
             .filter(|condition| breach::starts_clock(condition, replica.context.settings))
             .and_then(started);
-        let copies: Vec<(u32, Timestamp)> = (0..layout.copies)
-            .filter_map(|copy| Some((copy, layout.members(copy).filter_map(since).min()?)))
+        let copies: Vec<(u32, Timestamp)> = layout
+            .copies
+            .iter()
+            .filter_map(|&copy| Some((copy, layout.members(copy).filter_map(since).min()?)))
             .collect();
         match whole {
             Some(at) if !copies.is_empty() => found.push((Unit::Replica, at)),

@@ -1,41 +1,32 @@
-//! Who waits for whom, from positions in the template to the objects of one replica.
+//! Who waits for whom, from positions in the template to the objects of one replica: always pods of the same gang.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{GroupLayout, Parent, Place};
+use super::{GroupLayout, Parent, ReplicaLayout};
 use crate::facts::SetFacts;
 
-/// Lists of parents while a replica is laid out. In the anchor gang all copies of a clique wait for the same ones, so they
+/// Lists of parents while a replica is laid out. In an anchor all copies of a clique wait for the same ones, so they
 /// share one list.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    in_base: BTreeMap<usize, Arc<[Parent]>>,
+    in_anchors: BTreeMap<(usize, usize), Arc<[Parent]>>,
 }
 
 impl Shared {
-    /// The cliques that the clique at `position`, standing at `place`, waits for.
+    /// The cliques that pods of the clique at `position` wait for in the gang at `gang`.
     pub(crate) fn parents(
         &mut self,
         facts: &SetFacts<'_>,
-        replica: u32,
+        layout: &ReplicaLayout,
         position: usize,
-        place: Place,
-        groups: &[GroupLayout],
+        gang: usize,
     ) -> Arc<[Parent]> {
-        if own_gang(place, groups).is_some() {
-            return parents(facts, replica, position, place, groups).into();
+        if layout.gangs[gang].scaled.is_some() {
+            return parents(facts, layout, position, gang).into();
         }
-        let list = || parents(facts, replica, position, place, groups).into();
-        self.in_base.entry(position).or_insert_with(list).clone()
-    }
-}
-
-/// The group and copy of a clique whose copy has a gang of its own.
-fn own_gang(place: Place, groups: &[GroupLayout]) -> Option<(usize, u32)> {
-    match place {
-        Place::Member { group, copy } if groups[group].anchored.binary_search(&copy).is_err() => Some((group, copy)),
-        _ => None,
+        let list = || parents(facts, layout, position, gang).into();
+        self.in_anchors.entry((position, gang)).or_insert_with(list).clone()
     }
 }
 
@@ -53,13 +44,16 @@ pub(crate) fn predecessors(facts: &SetFacts<'_>, groups: &[GroupLayout]) -> u64 
     all.fold(0, u64::saturating_add)
 }
 
-/// The cliques that the clique at `position`, standing at `place`, waits for.
+/// The cliques that pods of the clique at `position` wait for in the gang at `gang`.
 ///
-/// In the anchor gang a parent inside a scaling group stands for its cliques in all copies of that group there. In the
-/// gang of a copy only parents in the same copy count: the rest of the replica is running before it starts.
-fn parents(facts: &SetFacts<'_>, replica: u32, position: usize, place: Place, groups: &[GroupLayout]) -> Vec<Parent> {
-    let name = facts.replica(replica);
-    let scaled_copy = own_gang(place, groups);
+/// In an anchor a parent inside a scaling group stands for its cliques in all copies of that group there. In the
+/// gang of a copy only parents in the same copy count: the rest of the replica is running before it starts. Where a
+/// replica has several anchors, a parent without pods in this one is not waited for: those of another version would say
+/// nothing about this one.
+fn parents(facts: &SetFacts<'_>, layout: &ReplicaLayout, position: usize, gang: usize) -> Vec<Parent> {
+    let name = facts.replica(layout.index);
+    let here = &layout.gangs[gang];
+    let alone = layout.gangs.iter().filter(|gang| gang.scaled.is_none()).count() == 1;
     let mut expanded = Vec::new();
     for &parent in &facts.cliques[position].parents {
         let clique = &facts.cliques[parent];
@@ -69,7 +63,7 @@ fn parents(facts: &SetFacts<'_>, replica: u32, position: usize, place: Place, gr
         }
         let minimum = clique.min_available;
         let clique_name = clique.template.name.as_str();
-        match (clique.group, scaled_copy) {
+        match (clique.group, here.scaled) {
             (Some(group), Some((own_group, copy))) if group == own_group => {
                 let scaling_group = name.scaling_group(&facts.groups[group].config.name);
                 expanded.push(Parent {
@@ -80,15 +74,24 @@ fn parents(facts: &SetFacts<'_>, replica: u32, position: usize, place: Place, gr
             (_, Some(_)) => {}
             (Some(group), None) => {
                 let scaling_group = name.scaling_group(&facts.groups[group].config.name);
-                expanded.extend(groups[group].anchored.iter().map(|&copy| Parent {
+                let copies = layout.copies_in(here, group);
+                expanded.extend(copies.into_iter().map(|copy| Parent {
                     clique: scaling_group.clique_name(copy, clique_name),
                     minimum,
                 }));
             }
-            (None, None) => expanded.push(Parent {
-                clique: name.clique_name(clique_name),
-                minimum,
-            }),
+            (None, None) => {
+                let pods = here
+                    .entry
+                    .map_or(0, |entry| layout.map.entries[entry].pods(clique_name));
+                let minimum = if alone { minimum } else { minimum.min(pods) };
+                if minimum > 0 {
+                    expanded.push(Parent {
+                        clique: name.clique_name(clique_name),
+                        minimum,
+                    });
+                }
+            }
         }
     }
     expanded

@@ -3,6 +3,7 @@
 use coppice_api::names::label_sets::{Labels, Member, member_clique_labels, standalone_clique_labels};
 use coppice_api::names::{annotations, environment, finalizers, labels};
 use coppice_api::types::{PodCliqueSpec, PodSpec};
+use serde_json::{Map, Value};
 
 use super::environment::{from_label, prepend, variable};
 use crate::facts::SetFacts;
@@ -22,6 +23,29 @@ pub struct CliqueTemplate {
     pub pod_spec: PodSpec,
 }
 
+/// A pod template of a clique: that of the set, or one of a stored revision.
+#[derive(Clone, Copy, Debug)]
+pub struct TemplateSource<'a> {
+    /// The labels of its author.
+    pub labels: &'a Labels,
+    /// The annotations of its author.
+    pub annotations: &'a Labels,
+    /// The pod specification.
+    pub spec: &'a Map<String, Value>,
+}
+
+impl<'a> TemplateSource<'a> {
+    /// The template of the set for the clique at a position.
+    pub fn of_set(facts: &SetFacts<'a>, position: usize) -> Self {
+        let template = facts.cliques[position].template;
+        Self {
+            labels: &template.labels,
+            annotations: &template.annotations,
+            spec: template.spec.pod_spec.as_map(),
+        }
+    }
+}
+
 /// How many pods the cliques before this one have in the same copy of its scaling group, in the order in which the group
 /// lists them; none for a standalone clique.
 pub fn pod_index_offset(layout: &ReplicaLayout, clique: &CliqueLayout) -> Option<u32> {
@@ -38,14 +62,15 @@ pub fn clique_template(
     facts: &SetFacts<'_>,
     layout: &ReplicaLayout,
     clique: &CliqueLayout,
+    source: TemplateSource<'_>,
     template_hash: &str,
 ) -> CliqueTemplate {
-    let template = facts.cliques[clique.position].template;
+    let name = &facts.cliques[clique.position].template.name;
     let replica = facts.replica(layout.index);
     let gang = layout.gang_of(clique);
-    let mut pod_spec = template.spec.pod_spec.as_map().clone();
+    let mut pod_spec = source.spec.clone();
     let labels = match clique.place {
-        Place::Standalone => standalone_clique_labels(&template.labels, replica, &template.name, template_hash),
+        Place::Standalone => standalone_clique_labels(source.labels, replica, name, template_hash),
         Place::Member { group, copy } => {
             let scaling_group = replica.scaling_group(&facts.groups[group].config.name);
             prepend(
@@ -62,14 +87,14 @@ pub fn clique_template(
             let member = Member {
                 group: scaling_group,
                 index: copy,
-                clique: &template.name,
+                clique: name,
                 gang: &gang.name,
             };
-            member_clique_labels(&template.labels, member, template_hash)
+            member_clique_labels(source.labels, member, template_hash)
         }
     };
     mnnvl::add_claim(facts, clique.position, layout.index, &mut pod_spec);
-    let mut annotations = template.annotations.clone();
+    let mut annotations = source.annotations.clone();
     annotations.remove(annotations::TOPOLOGY_NAME);
 
     CliqueTemplate {
@@ -79,16 +104,16 @@ pub fn clique_template(
     }
 }
 
-/// The PodClique at `clique`, owned by the set or by its scaling group.
+/// The PodClique at `clique`, owned by the set or by its scaling group, with a template and its hash.
 pub fn pod_clique(
     facts: &SetFacts<'_>,
     layout: &ReplicaLayout,
     clique: &CliqueLayout,
-    template_hash: &str,
+    (source, template_hash): (TemplateSource<'_>, &str),
     owner: &Owner,
 ) -> NewObject {
     let of_set = &facts.cliques[clique.position];
-    let template = clique_template(facts, layout, clique, template_hash);
+    let template = clique_template(facts, layout, clique, source, template_hash);
     let mut annotations = template.annotations;
     if let Some(offset) = pod_index_offset(layout, clique) {
         annotations.insert(annotations::POD_INDEX_OFFSET.to_owned(), offset.to_string());
@@ -99,7 +124,12 @@ pub fn pod_clique(
         pod_spec: template.pod_spec,
         replicas: number(clique.replicas),
         min_available: Some(number(of_set.min_available)),
-        starts_after: clique.parents.iter().map(|parent| parent.clique.clone()).collect(),
+        starts_after: clique
+            .newest()
+            .parents
+            .iter()
+            .map(|parent| parent.clique.clone())
+            .collect(),
         auto_scaling_config: of_set.template.spec.auto_scaling_config.clone(),
         ..PodCliqueSpec::default()
     };

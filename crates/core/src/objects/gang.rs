@@ -18,7 +18,8 @@ use crate::layout::{GangLayout, ReplicaLayout};
 use crate::object::{Body, Metadata, NewObject, Owner};
 use crate::settings::{Settings, TopologyLevels};
 
-/// The PodGang at `gang`. `pods` holds the names of each clique's pods, by name of the clique; they are listed sorted.
+/// The PodGang at the position `gang`. `pods` holds the names of the pods that it has of each clique, by name of the clique;
+/// they are listed sorted.
 ///
 /// A domain that the topology does not have is left out of the constraint; a condition of the set tells so.
 pub fn pod_gang(
@@ -26,19 +27,25 @@ pub fn pod_gang(
     settings: &Settings,
     topology: Option<&TopologyLevels>,
     layout: &ReplicaLayout,
-    gang: &GangLayout,
+    gang: usize,
     pods: &BTreeMap<String, Vec<String>>,
 ) -> NewObject {
+    let position = gang;
+    let gang = &layout.gangs[position];
     let template = &facts.set.spec.template;
     let topology = topology.filter(|_| settings.topology_aware);
     let translate = |constraint: Option<&TopologyConstraint>| translated(constraint, topology);
     let pod_groups: Vec<PodGroup> = gang
         .cliques
         .iter()
-        .map(|&index| &layout.cliques[index])
         // A clique that is scaled to zero has nothing to place.
-        .filter(|clique| clique.replicas > 0)
-        .map(|clique| {
+        .filter(|index| {
+            layout.cliques[**index]
+                .share_in(position)
+                .is_some_and(|share| share.pods > 0)
+        })
+        .map(|&index| {
+            let clique = &layout.cliques[index];
             let mut names = pods.get(&clique.name).cloned().unwrap_or_default();
             names.sort();
             PodGroup {
@@ -51,7 +58,7 @@ pub fn pod_gang(
                         ..NamespacedName::default()
                     })
                     .collect(),
-                min_replicas: i32::try_from(clique.min_available).unwrap_or(i32::MAX),
+                min_replicas: i32::try_from(layout.minimum_in(position, index)).unwrap_or(i32::MAX),
                 topology_constraint: translate(facts.cliques[clique.position].template.topology_constraint.as_ref()),
                 ..PodGroup::default()
             }
@@ -117,17 +124,13 @@ fn copies(
 ) -> Vec<TopologyConstraintGroupConfig> {
     let mut configs = Vec::new();
     for (position, group) in layout.groups.iter().enumerate() {
-        let copies = match &gang.scaled {
-            None => group.anchored.as_slice(),
-            Some((of_group, copy)) if *of_group == position => std::slice::from_ref(copy),
-            Some(_) => &[],
-        };
+        let copies = layout.copies_in(gang, position);
         let config = facts.groups[group.position].config;
         let Some(constraint) = translate(config.topology_constraint.as_ref()).filter(|_| !copies.is_empty()) else {
             continue;
         };
         let name = facts.replica(layout.index).scaling_group(&config.name);
-        configs.extend(copies.iter().map(|&copy| {
+        configs.extend(copies.into_iter().map(|copy| {
             let members = layout.cliques[group.members(copy)].iter();
             TopologyConstraintGroupConfig {
                 name: name.replica_name(copy),

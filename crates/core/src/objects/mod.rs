@@ -20,10 +20,10 @@ pub use autoscaler::autoscalers;
 pub use claims::{
     Claim, WantedClaim, claim_content, claims_of_pod, resource_claim, template_object, template_objects, wanted_claims,
 };
-pub use clique::{CliqueTemplate, clique_template, pod_clique, pod_index_offset};
+pub use clique::{CliqueTemplate, TemplateSource, clique_template, pod_clique, pod_index_offset};
 pub use gang::pod_gang;
 pub use gang_map::gang_map;
-pub use pod::{PodIdentity, pod};
+pub use pod::{PodIdentity, UpdateStamp, pod};
 pub use scaling_group::scaling_group;
 pub use service::headless_service;
 

@@ -17,12 +17,27 @@ use crate::object::{Body, Metadata, NewObject, Owner};
 use crate::settings::Settings;
 
 /// Which pod of a clique.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PodIdentity<'a> {
     /// Its index, which its host name carries.
     pub index: u32,
     /// What tells this incarnation from earlier ones at the same index.
     pub token: &'a str,
+    /// The position of its gang among those of its clique.
+    pub share: usize,
+    /// Whether its template says which priority class it has, because it is not the set's of today.
+    pub own_priority: bool,
+    /// What tells routers which version it belongs to; only with coherent updates.
+    pub stamp: Option<&'a UpdateStamp>,
+}
+
+/// What a pod of a coherently updated set carries, as labels and in its environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateStamp {
+    /// The templates of its component.
+    pub revision: String,
+    /// The epoch of the anchor that it serves with.
+    pub epoch: String,
 }
 
 /// A pod of the clique at `clique`, made from the stored PodClique `stored` (its labels, annotations and pod
@@ -36,14 +51,18 @@ pub fn pod(
     identity: PodIdentity<'_>,
 ) -> NewObject {
     let replica = facts.replica(layout.index);
-    let gang = layout.gang_of(clique);
-    let spec = specification(facts, settings, layout, clique, stored, identity.index);
+    let gang = &layout.gangs[clique.shares[identity.share].gang];
+    let spec = specification(facts, settings, layout, clique, stored, identity);
     let none = Labels::new();
     let of_clique = stored.metadata.labels.as_ref().unwrap_or(&none);
     let mut labels = pod_labels(of_clique, replica, &clique.name, &gang.name, identity.index);
     if let Some(offset) = pod_index_offset(layout, clique) {
         let index = offset.saturating_add(identity.index);
         labels.insert(labels::SCALING_GROUP_POD_INDEX.to_owned(), index.to_string());
+    }
+    if let Some(stamp) = identity.stamp {
+        labels.insert(labels::COMPONENT_REVISION.to_owned(), stamp.revision.clone());
+        labels.insert(labels::UPDATE_EPOCH.to_owned(), stamp.epoch.clone());
     }
     let mut annotations = stored.metadata.annotations.clone().unwrap_or_default();
     annotations.remove(annotations::POD_INDEX_OFFSET);
@@ -72,14 +91,15 @@ fn specification(
     layout: &ReplicaLayout,
     clique: &CliqueLayout,
     stored: &PodClique,
-    index: u32,
+    identity: PodIdentity<'_>,
 ) -> Map<String, Value> {
+    let share = &clique.shares[identity.share];
     let replica = facts.replica(layout.index);
     let mut spec = stored.spec.pod_spec.as_map().clone();
     if !facts.auto_mnnvl {
         mnnvl::remove_claim(&mut spec);
     }
-    if layout.dependencies(layout.gang_of(clique)).next().is_some() {
+    if layout.dependencies(&layout.gangs[share.gang]).next().is_some() {
         add_gate(&mut spec);
     }
     if spec
@@ -95,7 +115,7 @@ fn specification(
         .template
         .priority_class_name
         .as_deref()
-        .filter(|name| !name.is_empty())
+        .filter(|name| !name.is_empty() && !identity.own_priority)
     {
         spec.insert("priorityClassName".to_owned(), priority.into());
     }
@@ -115,12 +135,16 @@ fn specification(
             labels::SCALING_GROUP_POD_INDEX,
         ));
     }
+    if identity.stamp.is_some() {
+        variables.push(from_label(environment::COMPONENT_REVISION, labels::COMPONENT_REVISION));
+        variables.push(from_label(environment::UPDATE_EPOCH, labels::UPDATE_EPOCH));
+    }
     prepend(&mut spec, &variables);
-    spec.insert("hostname".to_owned(), pod_hostname(&clique.name, index).into());
+    spec.insert("hostname".to_owned(), pod_hostname(&clique.name, identity.index).into());
     spec.insert("subdomain".to_owned(), replica.headless_service_name().into());
-    add_claims(&mut spec, facts, layout, clique, index);
-    if !clique.parents.is_empty() {
-        waiter::add(&mut spec, settings, &clique.parents);
+    add_claims(&mut spec, facts, layout, clique, identity.index);
+    if !share.parents.is_empty() {
+        waiter::add(&mut spec, settings, &share.parents);
     }
     spec
 }

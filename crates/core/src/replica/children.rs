@@ -11,10 +11,10 @@ use super::{Draft, Replica, weight};
 use crate::command::{Command, Kind, merge_patch};
 use crate::layout::{CliqueLayout, Place};
 use crate::object::{NewObject, Owner};
-use crate::objects;
+use crate::objects::{self, TemplateSource};
 use crate::reasons::Reason;
 use crate::snapshot::{target_of, target_of_value};
-use crate::update::Directive;
+use crate::update::{Directive, rendering};
 
 pub(crate) fn plan(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
     service(replica, draft);
@@ -127,7 +127,7 @@ fn scaling_groups(replica: &Replica<'_>, draft: &mut Draft) {
 fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
     let facts = &replica.context.facts;
     let mut weights: BTreeMap<usize, usize> = BTreeMap::new();
-    for (clique, state) in replica.layout.cliques.iter().zip(&replica.cliques) {
+    for (index, (clique, state)) in replica.layout.cliques.iter().zip(&replica.cliques).enumerate() {
         let owner = match clique.place {
             Place::Standalone => Owner::set(facts.set),
             Place::Member { group, .. } => {
@@ -141,8 +141,12 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
         match state.stored {
             None if state.doomed || state.held || !draft.room.is_left() => {}
             None => {
-                let hash = replica.context.identities[clique.position].label();
-                let desired = objects::pod_clique(facts, &replica.layout, clique, &hash, &owner);
+                let Some((source, hash)) = template_of_new(replica, index) else {
+                    let message = "the template of its revision is not stored; it is created when it is".to_owned();
+                    draft.wait(&clique.name, Reason::RevisionMissing, message);
+                    continue;
+                };
+                let desired = objects::pod_clique(facts, &replica.layout, clique, (source, &hash), &owner);
                 let bytes = *weights.entry(clique.position).or_insert_with(|| weight(&desired));
                 draft.room.take(bytes);
                 draft.children.push(Command::Create(desired));
@@ -174,6 +178,17 @@ fn cliques(replica: &Replica<'_>, directive: Directive, draft: &mut Draft) {
             super::teardown::clique(stored, replica.snapshot, draft);
         }
     }
+}
+
+/// The template that a clique is created with, and its hash: the set's, or with coherent updates that of its gang.
+fn template_of_new<'r>(replica: &'r Replica<'_>, index: usize) -> Option<(TemplateSource<'r>, String)> {
+    if replica.context.coherent() {
+        let source = rendering::source_of_clique(replica, index)?;
+        return Some((source.template, source.hash));
+    }
+    let position = replica.layout.cliques[index].position;
+    let hash = replica.context.identities[position].label();
+    Some((TemplateSource::of_set(&replica.context.facts, position), hash))
 }
 
 /// Keeps the record of how many pods stand before those of a clique in its copy. Pods keep the index that they were made

@@ -128,7 +128,7 @@ fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
     }
     for group in &replica.layout.groups {
         let config = facts.groups[group.position].config;
-        let copies = (0..group.copies).collect();
+        let copies = group.copies.iter().copied().collect();
         let stored = replica.snapshot.groups.get(&group.name);
         let owner = stored.map(|stored| Owner::of(Kind::PodCliqueScalingGroup, &stored.metadata));
         for claim in objects::wanted_claims(
@@ -149,7 +149,7 @@ fn wanted<'a>(replica: &Replica<'a>) -> Vec<Planned<'a>> {
         let of_clique = |pod: &&Arc<PodFacts>| pod.clique == clique.name && pod.ended.is_none();
         let present = replica.snapshot.pods.values().filter(of_clique);
         let mut indices: BTreeSet<u32> = present.filter_map(|pod| pod.index).collect();
-        indices.extend(pods::free_indices(state));
+        indices.extend(pods::free_slots(state).into_iter().map(|slot| slot.index));
         let owner = state.stored.map(|stored| Owner::of(Kind::PodClique, &stored.metadata));
         for claim in objects::wanted_claims(ClaimOwner::Clique(set, &clique.name), sharing, &indices) {
             let (owner, users) = (owner.clone(), vec![position]);

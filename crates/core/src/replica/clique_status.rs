@@ -39,7 +39,7 @@ pub(crate) fn plan(
         counts(replica, stored, state, &mut status);
         progress(replica, directive, rolling, index, before.updated_replicas, &mut status);
         let updating = rolling.cliques.contains(&index);
-        judge(replica, stored, state, updating, &mut status);
+        judge(replica, stored, state, rolling.excuses_clique(index), &mut status);
         if report_update(replica, index, updating, &mut status, draft) {
             stuck.push(replica.layout.cliques[index].name.clone());
         }
@@ -55,7 +55,7 @@ pub(crate) fn plan(
             // A mark must be there before the pods go, and be gone before new ones come. So must the beginning of an
             // update: without it, too few pods would look like a breach.
             // And so must the number that the names of new pods are made from.
-            let raised = state.attempt.is_raised() && !pods::free_indices(state).is_empty();
+            let raised = state.attempt.is_raised() && !pods::free_slots(state).is_empty();
             let patched = draft.patches(stored.metadata.uid.as_deref());
             if !patched && (raised || marked(&before) != marked(&status) || begins(&before, &status)) {
                 draft.gangs.push(command);
@@ -116,7 +116,9 @@ fn progress(
     let has_old_pods = || state.active.iter().any(|pod| !state.has_template(pod));
     let takes_part = match directive {
         Directive::OnDelete => state.current && has_old_pods(),
-        Directive::Hold | Directive::Paused | Directive::Recreate => rolling.cliques.contains(&index),
+        Directive::Hold | Directive::Paused | Directive::Recreate | Directive::Coherent => {
+            rolling.cliques.contains(&index)
+        }
     };
     if takes_part && !begun {
         let on_delete = directive == Directive::OnDelete;

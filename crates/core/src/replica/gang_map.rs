@@ -5,10 +5,12 @@ use coppice_api::names::annotations;
 use serde_json::json;
 
 use super::{Draft, Replica};
-use crate::command::{Command, Kind, merge_patch};
+use crate::command::{Command, Kind, Urgency, merge_patch};
 use crate::gang_map::{MadeFrom, entry_of_gang};
 use crate::objects;
 use crate::snapshot::target_of;
+use crate::update::coherent::Map;
+use crate::update::in_step::Step;
 
 pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
     let (context, index) = (replica.context, replica.layout.index);
@@ -33,6 +35,49 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
     }
 }
 
+/// The change that the planner of coherent updates decided on, and nothing else. One that is being deleted is made again
+/// when it is gone.
+pub(crate) fn change(replica: &Replica<'_>, step: &Step, map: &Map) -> Vec<Vec<Command>> {
+    let (context, index) = (replica.context, replica.layout.index);
+    let spec = step.to_spec(context, replica.snapshot, map);
+    let made_from = MadeFrom::of(context.facts.set, replica.snapshot);
+    let command = match replica.snapshot.map.as_deref() {
+        None => Some(Command::Create(objects::gang_map(
+            &context.facts,
+            index,
+            &spec,
+            &made_from,
+        ))),
+        Some(stored) if stored.metadata.deletion_timestamp.is_some() => None,
+        Some(stored) => merge_patch(&json!(stored.spec), &json!(spec)).map(|patch| Command::Merge {
+            target: target_of(Kind::PodGangMap, &stored.metadata),
+            patch: json!({
+                "metadata": {"annotations": {annotations::MADE_FROM_GENERATIONS: made_from.to_text()}},
+                "spec": patch,
+            }),
+        }),
+    };
+    command.into_iter().map(|command| vec![command]).collect()
+}
+
+/// Writes what has to be remembered of an update. The planner changes the map only when that is stored.
+pub(crate) fn remember(replica: &Replica<'_>, step: &Step, draft: &mut Draft) {
+    if let Some(at) = step.outcome.deadline {
+        draft.wake_at(at);
+    }
+    let Some(stored) = replica.snapshot.map.as_deref() else {
+        return;
+    };
+    if let Some(patch) = step.status_patch(replica.snapshot) {
+        let urgent = step.record_is_urgent(replica.snapshot);
+        draft.statuses.push(Command::Status {
+            target: target_of(Kind::PodGangMap, &stored.metadata),
+            patch,
+            urgency: if urgent { Urgency::Now } else { Urgency::Settling },
+        });
+    }
+}
+
 /// Whether the stored map was made from a later state of the set than this snapshot: whatever would be planned from it
 /// was decided otherwise already. The events that the snapshot lacks are on their way and cause the next plan.
 pub(crate) fn snapshot_is_behind(replica: &Replica<'_>) -> bool {
@@ -46,7 +91,7 @@ pub(crate) fn is_followed(replica: &Replica<'_>) -> bool {
     let Some(stored) = replica.snapshot.map.as_deref() else {
         return false;
     };
-    let wanted = replica.layout.map.to_spec(replica.layout.index, Some(&stored.spec));
+    let wanted = || replica.layout.map.to_spec(replica.layout.index, Some(&stored.spec));
     let mut gangs = replica.snapshot.gangs.values();
-    stored.spec == wanted && gangs.all(|gang| entry_of_gang(gang).is_some())
+    (replica.by_map || stored.spec == wanted()) && gangs.all(|gang| entry_of_gang(gang).is_some())
 }

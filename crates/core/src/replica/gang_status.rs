@@ -13,7 +13,7 @@ use crate::command::{Command, Kind, Urgency, status_patch};
 use crate::conditions::{self, ConditionType, Verdict};
 use crate::layout::GangLayout;
 use crate::reasons::Reason;
-use crate::snapshot::target_of;
+use crate::snapshot::{PodFacts, target_of};
 
 /// The condition that Coppice's scheduler owns: whether the pods of a gang have places.
 const PLACED: &str = "Placed";
@@ -27,7 +27,7 @@ pub(crate) fn plan(
 ) -> Vec<(String, PodGangPhase)> {
     let mut phases = Vec::new();
     let waits = draft.foremost_waits();
-    for gang in replica.layout.live_gangs() {
+    for (position, gang) in replica.layout.live_gangs() {
         let Some(stored) = replica.snapshot.gangs.get(&gang.name) else {
             continue;
         };
@@ -36,9 +36,9 @@ pub(crate) fn plan(
         }
         let before = stored.status.clone().unwrap_or_default();
         let mut status = before.clone();
-        let created = all_exist(replica, gang, pods);
-        let scheduled = lacking(replica, gang, "on nodes", |clique| replica.cliques[clique].scheduled());
-        let ready = lacking(replica, gang, "ready", |clique| replica.cliques[clique].ready());
+        let created = all_exist(replica, position, pods);
+        let scheduled = lacking(replica, position, "on nodes", |pod| pod.scheduled);
+        let ready = lacking(replica, position, "ready", |pod| pod.ready);
         status.phase = match (&scheduled, &ready) {
             (Some(_), _) => PodGangPhase::Pending,
             (None, Some(_)) => PodGangPhase::Starting,
@@ -123,9 +123,9 @@ pub(crate) fn plan(
 /// each group, and how many it should have.
 pub(crate) fn unplaced(replica: &Replica<'_>, pod_groups: &PodGroupReports) -> BTreeMap<String, (u32, u32)> {
     let mut unplaced: BTreeMap<String, (u32, u32)> = BTreeMap::new();
-    for gang in replica.layout.live_gangs() {
+    for (position, gang) in replica.layout.live_gangs() {
         let Some((group, _)) = gang.scaled else { continue };
-        let waits = lacking(replica, gang, "", |clique| replica.cliques[clique].scheduled()).is_some();
+        let waits = lacking(replica, position, "", |pod| pod.scheduled).is_some();
         if waits && is_refused(replica, gang, pod_groups) {
             let layout = &replica.layout.groups[group];
             let name = replica.context.facts.groups[layout.position].config.name.clone();
@@ -148,23 +148,26 @@ fn is_refused(replica: &Replica<'_>, gang: &GangLayout, pod_groups: &PodGroupRep
         || report.is_some_and(|report| report.waits_for.is_some())
 }
 
-fn all_exist(replica: &Replica<'_>, gang: &GangLayout, pods: &PodNames) -> bool {
+fn all_exist(replica: &Replica<'_>, position: usize, pods: &PodNames) -> bool {
+    let gang = &replica.layout.gangs[position];
+    let of_gang = pods.get(&gang.name);
     gang.cliques.iter().all(|&index| {
         let clique = &replica.layout.cliques[index];
-        let names = pods.get(&clique.name).map(Vec::as_slice).unwrap_or_default();
-        names.len() >= clique.replicas as usize && names.iter().all(|name| replica.snapshot.pods.contains_key(name))
+        let names = of_gang.and_then(|pods| pods.get(&clique.name));
+        let names = names.map(Vec::as_slice).unwrap_or_default();
+        let wanted = clique.share_in(position).map_or(0, |share| share.pods);
+        names.len() >= wanted as usize && names.iter().all(|name| replica.snapshot.pods.contains_key(name))
     })
 }
 
 /// Which clique lacks how many, in words.
-fn lacking(replica: &Replica<'_>, gang: &GangLayout, what: &str, have: impl Fn(usize) -> u32) -> Option<String> {
-    gang.cliques.iter().find_map(|&index| {
-        let (clique, count) = (&replica.layout.cliques[index], have(index));
-        (count < clique.min_available).then(|| {
-            format!(
-                "{} has {count} of {} needed pods {what}",
-                clique.name, clique.min_available
-            )
-        })
+fn lacking(replica: &Replica<'_>, position: usize, what: &str, has: impl Fn(&PodFacts) -> bool) -> Option<String> {
+    replica.layout.gangs[position].cliques.iter().find_map(|&index| {
+        let (minimum, count) = (
+            replica.layout.minimum_in(position, index),
+            replica.count_in(position, index, &has),
+        );
+        let name = &replica.layout.cliques[index].name;
+        (count < minimum).then(|| format!("{name} has {count} of {minimum} needed pods {what}"))
     })
 }

@@ -1,7 +1,7 @@
 //! The PodGangs of a replica. A gang is written before the pods it lists, under the names they will have, so that a
 //! scheduler never sees a pod whose gang it does not know.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::names::annotations;
 use coppice_api::types::PodGang;
@@ -29,7 +29,8 @@ const OURS: [&str; 4] = [
 pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) -> PodGroupReports {
     let context = replica.context;
     let mut reports = PodGroupReports::default();
-    for gang in replica.layout.live_gangs().filter(|gang| gang.complete) {
+    let none = BTreeMap::new();
+    for (position, gang) in replica.layout.live_gangs().filter(|(_, gang)| gang.complete) {
         let stored = replica.snapshot.gangs.get(&gang.name);
         // A gang that is too large is not begun.
         if stored.is_none() && gang.cliques.iter().any(|&clique| replica.layout.cliques[clique].held) {
@@ -40,11 +41,15 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
             context.settings,
             context.topology,
             &replica.layout,
-            gang,
-            pods,
+            position,
+            pods.get(&gang.name).unwrap_or(&none),
         );
         match stored {
-            None => draft.gangs.push(Command::Create(desired)),
+            // Its pods are known once those that they replace are going; then it is written with them.
+            None if replica.by_map && pods.get(&gang.name).is_none_or(BTreeMap::is_empty) => {}
+            None => draft
+                .gangs
+                .push(Command::Create(with_room_of(replica, position, desired))),
             Some(stored) if stored.metadata.deletion_timestamp.is_some() => {}
             Some(stored) => {
                 let patch = correction(replica, stored, &desired);
@@ -56,7 +61,11 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
             }
         }
     }
-    let wanted: BTreeSet<&str> = replica.layout.live_gangs().map(|gang| gang.name.as_str()).collect();
+    let wanted: BTreeSet<&str> = replica
+        .layout
+        .live_gangs()
+        .map(|(_, gang)| gang.name.as_str())
+        .collect();
     // A gang that was replaced by one of another name goes when the last of its pods has changed over.
     let active = replica.cliques.iter().flat_map(|clique| &clique.active);
     let in_use: BTreeSet<&str> = active.map(|pod| pod.membership.gang.as_str()).collect();
@@ -67,6 +76,26 @@ pub(crate) fn plan(replica: &Replica<'_>, pods: &PodNames, draft: &mut Draft) ->
         }
     }
     reports
+}
+
+/// The gang with a hint where there is room for it: where the pods were that it replaces. Written once, and left alone.
+fn with_room_of(replica: &Replica<'_>, position: usize, mut desired: NewObject) -> NewObject {
+    if !replica.context.coherent() {
+        return desired;
+    }
+    let gang = &replica.layout.gangs[position];
+    let mut drained: BTreeMap<&str, usize> = BTreeMap::new();
+    for state in gang.cliques.iter().map(|&clique| &replica.cliques[clique]) {
+        for pod in state.leaving.iter().filter(|pod| pod.membership.gang != gang.name) {
+            *drained.entry(pod.membership.gang.as_str()).or_default() += 1;
+        }
+    }
+    drained.retain(|name, _| replica.snapshot.gangs.contains_key(*name));
+    if let Some((name, _)) = drained.into_iter().max_by_key(|(_, pods)| *pods) {
+        let namespace = replica.context.facts.namespace();
+        desired.body.field_mut("spec")["reuseReservationRef"] = json!({"namespace": namespace, "name": name});
+    }
+    desired
 }
 
 fn correction(replica: &Replica<'_>, stored: &PodGang, desired: &NewObject) -> Option<Value> {

@@ -52,7 +52,15 @@ pub(crate) fn plan(
                 .filter(|group| group.metadata.deletion_timestamp.is_none())
             {
                 let updating = rolling.groups.contains(&group);
-                write(replica, group, stored, &mut counts, updating, terminating, draft);
+                write(
+                    replica,
+                    group,
+                    stored,
+                    &mut counts,
+                    (updating, rolling.excuses_group(group)),
+                    terminating,
+                    draft,
+                );
             }
             counts
         })
@@ -62,7 +70,7 @@ pub(crate) fn plan(
 fn count(replica: &Replica<'_>, group: usize) -> GroupCounts {
     let layout = &replica.layout.groups[group];
     let mut counts = GroupCounts::default();
-    for copy in 0..layout.copies {
+    for copy in layout.permanent() {
         let members: Vec<&CliqueState<'_>> = replica.cliques[layout.members(copy)].iter().collect();
         let updated = members.iter().filter(|state| state.updated()).count();
         counts.total_cliques += u32::try_from(members.len()).unwrap_or(0);
@@ -86,7 +94,7 @@ fn write(
     group: usize,
     stored: &PodCliqueScalingGroup,
     counts: &mut GroupCounts,
-    updating: bool,
+    (updating, excused): (bool, bool),
     terminating: &Terminating,
     draft: &mut Draft,
 ) {
@@ -108,7 +116,7 @@ fn write(
     }
     progress(replica, counts, updating, before.updated_replicas, &mut status);
     counts.stuck = report_update(replica, group, counts, updating, &mut status, draft);
-    let verdict = breach::of_group(replica, group, counts.available, updating);
+    let verdict = breach::of_group(replica, group, counts.available, excused);
     counts.breached = verdict.status == Some(true);
     breach::record(&mut status.conditions, verdict, stored.metadata.generation, replica);
     let terminated = (0..replica.cliques.len())

@@ -39,16 +39,18 @@ pub(crate) fn plan_cliques(replica: &Replica<'_>, draft: &mut Draft) {
 pub(crate) fn plan_pods(replica: &Replica<'_>, draft: &mut Draft) {
     let backend = replica.context.backend();
     for (clique, state) in replica.layout.cliques.iter().zip(&replica.cliques) {
-        let gang = replica.layout.gang_of(clique);
-        // A pod is not given a gang that does not exist yet.
-        if !replica.snapshot.gangs.contains_key(&gang.name) {
-            continue;
-        }
-        let stamp = backend.stamp(&gang.name, &clique.name);
-        for pod in &state.active {
-            if let Some(patch) = correction(&pod.membership, &gang.name, &stamp) {
-                let target = pod.target();
-                draft.pods.push(Command::Merge { target, patch });
+        for (share, pods) in clique.shares.iter().zip(&state.parts) {
+            let gang = &replica.layout.gangs[share.gang];
+            // A pod is not given a gang that does not exist yet.
+            if !replica.snapshot.gangs.contains_key(&gang.name) {
+                continue;
+            }
+            let stamp = backend.stamp(&gang.name, &clique.name);
+            for pod in pods {
+                if let Some(patch) = correction(&pod.membership, &gang.name, &stamp) {
+                    let target = pod.target();
+                    draft.pods.push(Command::Merge { target, patch });
+                }
             }
         }
     }

@@ -36,6 +36,8 @@ use crate::health::terminating;
 use crate::report;
 use crate::snapshot::{PodFacts, ReplicaSnapshot};
 use crate::state::{CliqueState, Replica};
+use crate::update::coherent::Revision;
+use crate::update::in_step::{self, Step, StepSummary};
 use crate::update::{self, Directive};
 
 /// What to do for a replica.
@@ -102,6 +104,8 @@ pub struct ReplicaSummary {
     pub missing_templates: BTreeSet<String>,
     /// What keeps it from going on, and does not end by itself.
     pub stall: Option<Wait>,
+    /// How far a coherent update of it is; only with that strategy.
+    pub step: Option<Box<StepSummary>>,
     /// Its gangs, and how far each is. Shared, because the set's planner reads the summaries of all replicas each time.
     pub gangs: Arc<[(String, PodGangPhase)]>,
 }
@@ -122,12 +126,27 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     }
     let directive = update::directive(context, snapshot.index);
     let given = !matches!(directive, Directive::Hold | Directive::Paused);
-    let replica = Replica::read(context, snapshot, given, now);
+    let step = in_step::is_planned(context, snapshot).then(|| Step::new(context, snapshot, now));
+    let laid_out = step
+        .as_ref()
+        .and_then(|step| Some((step, step.map.as_ref().or(step.outcome.map.as_ref())?)));
+    let replica = match laid_out {
+        Some((step, map)) => {
+            let map = step.laid_out(context, snapshot, map);
+            Replica::read_by_map(context, snapshot, map, now)
+        }
+        None => Replica::read(context, snapshot, given, now),
+    };
     let mut draft = Draft::default();
 
-    gang_map::plan(&replica, &mut draft);
+    if step.is_none() {
+        gang_map::plan(&replica, &mut draft);
+    }
     let terminating = terminating::plan(&replica, &mut draft);
-    let mut rolling = update::plan(&replica, directive, &terminating, &mut draft);
+    let mut rolling = match &step {
+        Some(step) if directive == Directive::Coherent => in_step::execute(&replica, step, &terminating, &mut draft),
+        _ => update::plan(&replica, directive, &terminating, &mut draft),
+    };
     restore::plan(&replica, &mut rolling, &mut draft);
     children::plan(&replica, directive, &mut draft);
     membership::plan_cliques(&replica, &mut draft);
@@ -140,7 +159,16 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let stuck = clique_status::plan(&replica, directive, &rolling, &terminating, &mut draft);
     let groups = group_status::plan(&replica, &rolling, &terminating, &mut draft);
     let gangs = gang_status::plan(&replica, &pods, &pod_groups, &mut draft);
+    if let Some(step) = &step {
+        gang_map::remember(&replica, step, &mut draft);
+    }
     let mut summary = summarise(&replica, &groups, rolling.is_idle());
+    if let Some(step) = step.as_ref().filter(|_| directive == Directive::Coherent) {
+        let of_step = step.summary();
+        summary.updated &= of_step.done && of_step.target == of_step_wanted(step);
+        summary.mapped &= step.outcome.map.is_none();
+        summary.step = Some(Box::new(of_step));
+    }
     summary.gangs = gangs.into();
     summary.updating = !rolling.is_idle();
     summary.stuck.extend(stuck);
@@ -155,7 +183,21 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
             ..ReplicaPlan::default()
         };
     }
+    // Whatever else was planned follows from the map as it was.
+    if let Some((step, map)) = step.as_ref().and_then(|step| Some((step, step.outcome.map.as_ref()?))) {
+        return ReplicaPlan {
+            stages: gang_map::change(&replica, step, map),
+            deadline: draft.deadline,
+            summary,
+        };
+    }
     ReplicaPlan::new(draft, summary)
+}
+
+/// The revisions of the set's own templates.
+fn of_step_wanted(step: &Step) -> Vec<Revision> {
+    let components = step.components.iter();
+    components.map(|component| Revision::new(&component.wanted)).collect()
 }
 
 /// Whether a pod of a clique that is no longer wanted, such as one of a copy that was scaled away, still runs with a
@@ -216,6 +258,7 @@ fn summarise(replica: &Replica<'_>, groups: &[group_status::GroupCounts], settle
             .collect(),
         missing_templates: BTreeSet::new(),
         stall: None,
+        step: None,
         gangs: Arc::default(),
     }
 }

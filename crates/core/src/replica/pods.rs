@@ -13,13 +13,22 @@ use crate::layout::CliqueLayout;
 use crate::objects::{self, PodIdentity};
 use crate::reasons::Reason;
 use crate::snapshot::{PodFacts, target_of};
-use crate::update::Rolling;
+use crate::update::{Rolling, rendering};
 
 /// Pods that are read again in one plan at most. One that exists is enough to stop the plan.
 const MOST_CONFIRMED: usize = 500;
 
-/// The names of each clique's pods, those that are about to be created included, by name of the clique.
-pub(crate) type PodNames = BTreeMap<String, Vec<String>>;
+/// The names of the pods of each gang by clique, those that are about to be created included.
+pub(crate) type PodNames = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+/// A pod that is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// The index that it gets.
+    pub(super) index: u32,
+    /// The position of its share in the layout of its clique.
+    pub(super) share: usize,
+}
 
 pub(crate) fn plan(
     replica: &Replica<'_>,
@@ -31,8 +40,18 @@ pub(crate) fn plan(
     let mut names = PodNames::new();
     for (index, (clique, state)) in replica.layout.cliques.iter().zip(&replica.cliques).enumerate() {
         let held = rolling.rewritten.contains(&index) || waiting.contains(&index);
-        let of_clique = names.entry(clique.name.clone()).or_default();
-        of_clique.extend(state.active.iter().map(|pod| pod.name.clone()));
+        let gang_name = |share: usize| &replica.layout.gangs[clique.shares[share].gang].name;
+        let mut list = |share: usize, name: String| {
+            let of_gang = names.entry(gang_name(share).clone()).or_default();
+            of_gang.entry(clique.name.clone()).or_default().push(name);
+        };
+        let gone = surplus(replica, index);
+        // A gang is changed before the pods that leave it go, so that its scheduler does not take it for broken.
+        let leaves = |pod: &PodFacts| replica.by_map && gone.iter().any(|gone| gone.uid == pod.uid);
+        for (share, part) in state.parts.iter().enumerate() {
+            let stays = part.iter().filter(|pod| !leaves(pod));
+            stays.for_each(|pod| list(share, pod.name.clone()));
+        }
         if terminating.contains(index) {
             continue;
         }
@@ -42,7 +61,7 @@ pub(crate) fn plan(
         let incomplete = !replica.layout.gang_of(clique).complete;
         let ended = ended::plan(replica, state, draft);
         let blocked = await_orphans(clique, state, draft) || held || unstored || incomplete;
-        let missing = free_indices(state);
+        let missing = free_slots(state);
         let stored = state
             .stored
             .filter(|_| state.alive() && !blocked && !missing.is_empty());
@@ -54,29 +73,45 @@ pub(crate) fn plan(
             });
         }
         let token = state.attempt.token();
-        for pod_index in missing {
-            of_clique.push(state.attempt.pod_name(&clique.name, pod_index));
-            if let Some(stored) = stored.filter(|_| draft.room.is_left()) {
+        let templates: Vec<_> = stored.map_or_else(Vec::new, |stored| {
+            let all = 0..clique.shares.len();
+            all.map(|share| rendering::of_share(replica, index, share, stored))
+                .collect()
+        });
+        for slot in missing {
+            list(slot.share, state.attempt.pod_name(&clique.name, slot.index));
+            let Some(template) = templates.get(slot.share) else {
+                continue;
+            };
+            let Some(template) = template else {
+                let message = "the template of its revision is not stored; the pod is created when it is".to_owned();
+                draft.wait(&clique.name, Reason::RevisionMissing, message);
+                continue;
+            };
+            if draft.room.is_left() {
                 let identity = PodIdentity {
-                    index: pod_index,
+                    index: slot.index,
                     token: &token,
+                    share: slot.share,
+                    own_priority: template.own_priority,
+                    stamp: template.stamp.as_ref(),
                 };
                 let pod = objects::pod(
                     &replica.context.facts,
                     replica.context.settings,
                     &replica.layout,
                     clique,
-                    stored,
+                    &template.clique,
                     identity,
                 );
                 draft.room.take(bytes);
                 draft.pods.push(Command::Create(pod));
-                if let Some((pod, kept_until)) = ended.get(&pod_index) {
+                if let Some((pod, kept_until)) = ended.get(&slot.index) {
                     draft.statuses.extend(ended::replaced(state, pod, *kept_until));
                 }
             }
         }
-        for pod in surplus(state) {
+        for pod in gone {
             draft.delete(pod.target());
         }
     }
@@ -105,19 +140,27 @@ fn invisible<'a>(replica: &'a Replica<'_>, clique: &'a CliqueLayout) -> impl Ite
     names.filter(|name| !replica.snapshot.pods.contains_key(*name)).cloned()
 }
 
-/// The lowest indices that no counting pod has, as many as pods are missing.
-pub(super) fn free_indices(state: &CliqueState<'_>) -> Vec<u32> {
+/// The missing pods of each gang, with the lowest indices that no counting pod has. A pod that goes to another gang is
+/// missing there once it is being deleted: a clique has no more pods than its map says.
+pub(super) fn free_slots(state: &CliqueState<'_>) -> Vec<Slot> {
+    if state.held {
+        return Vec::new();
+    }
     let taken: BTreeSet<u32> = state.active.iter().filter_map(|pod| pod.index).collect();
-    let present = u32::try_from(distinct(state).len()).unwrap_or(u32::MAX);
-    let missing = if state.held {
-        0
-    } else {
-        state.replicas.saturating_sub(present)
+    let kept = distinct(state);
+    let planned = state.planned.iter().copied().fold(0, u32::saturating_add);
+    let room = (planned as usize).saturating_sub(kept.len());
+    let lacking = |(share, part): (usize, &Vec<&std::sync::Arc<PodFacts>>)| {
+        let present = part
+            .iter()
+            .filter(|pod| kept.iter().any(|kept| kept.uid == pod.uid))
+            .count();
+        let missing = (state.planned[share] as usize).saturating_sub(present);
+        std::iter::repeat_n(share, missing)
     };
-    (0..)
-        .filter(|index| !taken.contains(index))
-        .take(missing as usize)
-        .collect()
+    let shares = state.parts.iter().enumerate().flat_map(lacking).take(room);
+    let free = (0..).filter(|index| !taken.contains(index));
+    free.zip(shares).map(|(index, share)| Slot { index, share }).collect()
 }
 
 /// The counting pods, one for each index: of two with the same index the one that serves, else the older, stays.
@@ -135,15 +178,21 @@ fn distinct<'a>(state: &CliqueState<'a>) -> Vec<&'a PodFacts> {
     kept.into_values().collect()
 }
 
-/// Pods that are too many: twins of an index, then by how little is lost: without a node, not ready, with an old
-/// template, with a high index, young.
-fn surplus<'a>(state: &CliqueState<'a>) -> Vec<&'a PodFacts> {
-    let mut kept = distinct(state);
+/// Pods that are too many: twins of an index, those in a gang that has no place for them, then by how little is lost:
+/// without a node, not ready, with an old template, with a high index, young.
+fn surplus<'a>(replica: &Replica<'a>, index: usize) -> Vec<&'a PodFacts> {
+    let state = &replica.cliques[index];
+    let kept = distinct(state);
     let pods: Vec<&'a PodFacts> = state.active.iter().map(|pod| &***pod).collect();
     let mut gone: Vec<&'a PodFacts> = pods
         .into_iter()
         .filter(|pod| !kept.iter().any(|kept| kept.uid == pod.uid))
         .collect();
+    if replica.by_map {
+        gone.extend(rendering::beyond_map(replica, index, &kept));
+        return gone;
+    }
+    let mut kept = kept;
     kept.sort_by_key(|pod| {
         let worth = (pod.scheduled, pod.ready, state.has_template(pod));
         (worth, std::cmp::Reverse(pod.index), std::cmp::Reverse(pod.created))

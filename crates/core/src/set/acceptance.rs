@@ -5,14 +5,14 @@
 //! we have never met the set; if every stored clique means what the set's template means, the hash is adopted as a name for
 //! it, and nothing is restarted.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coppice_api::canonical::CliqueOrder;
 use coppice_api::names::annotations;
 use coppice_api::names::label_sets::managed_labels;
 use coppice_api::revision::{
-    CliqueTemplate, DEFAULT_HISTORY_LIMIT, DesiredRevision, HistoryStep, RevisionContent, plan_history,
+    CliqueTemplate, DEFAULT_HISTORY_LIMIT, DesiredRevision, HASH_LABEL, HistoryStep, RevisionContent, plan_history,
 };
 use coppice_api::types::CliqueStartupType;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -97,7 +97,12 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
     };
     let limit = facts.set.spec.revision_history_limit;
     let limit = limit.map_or(DEFAULT_HISTORY_LIMIT, |limit| usize::try_from(limit).unwrap_or(0));
-    let history = plan_history(&snapshot.revisions, &desired, limit, &BTreeSet::new());
+    let history = plan_history(
+        &snapshot.revisions,
+        &desired,
+        limit,
+        &super::coherent::in_use(context, snapshot),
+    );
     let target = |name: String, uid: Option<String>, version: Option<String>| Target {
         kind: Kind::ControllerRevision,
         namespace: facts.namespace().to_owned(),
@@ -112,34 +117,73 @@ pub(crate) fn record(context: &SetContext<'_>, snapshot: &SetSnapshot, acceptanc
             .find(|revision| revision.metadata.name.as_deref() == Some(name));
         revision.and_then(|revision| revision.metadata.uid.clone())
     };
-    history
+    let cause = metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(annotations::CHANGE_CAUSE));
+    let annotate = history
         .steps
-        .into_iter()
-        .map(|step| match step {
-            HistoryStep::Create(revision) => {
-                let mut object = created(*revision, Owner::set(facts.set));
-                if let Acceptance::Adopt(hash) = acceptance {
-                    let key = annotations::ADOPTED_GENERATION_HASH.to_owned();
-                    object.metadata.annotations.insert(key, hash.clone());
-                }
-                Command::Create(object)
+        .is_empty()
+        .then(|| uncaused(context, snapshot, &history.current, cause));
+    let steps = history.steps.into_iter().map(|step| match step {
+        HistoryStep::Create(revision) => {
+            let mut object = created(*revision, Owner::set(facts.set));
+            if let Some(cause) = cause {
+                object
+                    .metadata
+                    .annotations
+                    .insert(annotations::CHANGE_CAUSE.to_owned(), cause.clone());
             }
-            HistoryStep::Bump {
-                name,
-                resource_version,
-                revision,
-            } => {
-                let uid = uid_of(&name);
-                Command::Merge {
-                    target: target(name, uid, resource_version),
-                    patch: json!({"revision": revision}),
-                }
+            if let Acceptance::Adopt(hash) = acceptance {
+                let key = annotations::ADOPTED_GENERATION_HASH.to_owned();
+                object.metadata.annotations.insert(key, hash.clone());
             }
-            HistoryStep::Delete { name, uid } => Command::Delete {
-                target: target(name, uid, None),
-            },
-        })
-        .collect()
+            Command::Create(object)
+        }
+        HistoryStep::Bump {
+            name,
+            resource_version,
+            revision,
+        } => {
+            let uid = uid_of(&name);
+            Command::Merge {
+                target: target(name, uid, resource_version),
+                patch: json!({"revision": revision}),
+            }
+        }
+        HistoryStep::Delete { name, uid } => Command::Delete {
+            target: target(name, uid, None),
+        },
+    });
+    let annotated = annotate.flatten().map(|revision| {
+        let (uid, version) = (
+            revision.metadata.uid.clone(),
+            revision.metadata.resource_version.clone(),
+        );
+        Command::Merge {
+            target: target(revision.metadata.name.clone().unwrap_or_default(), uid, version),
+            patch: json!({"metadata": {"annotations": {annotations::CHANGE_CAUSE: cause}}}),
+        }
+    });
+    steps.chain(annotated).collect()
+}
+
+/// The current revision, when it says another cause than its set. A set without a cause leaves that of a revision alone.
+fn uncaused<'a>(
+    context: &SetContext<'_>,
+    snapshot: &'a SetSnapshot,
+    current: &str,
+    cause: Option<&String>,
+) -> Option<&'a ControllerRevision> {
+    let cause = cause?;
+    let mut revisions = snapshot.revisions.iter();
+    let revision = revisions.find(|revision| revision.metadata.name.as_deref() == Some(current))?;
+    let text = |map: &Option<BTreeMap<String, String>>, key: &str| map.as_ref().and_then(|map| map.get(key).cloned());
+    // Whoever reads an older set must not annotate the revision of a newer one.
+    let label = text(&revision.metadata.labels, HASH_LABEL);
+    let is_of_set = label.is_some_and(|label| context.generation.matches_label(&label));
+    (is_of_set && text(&revision.metadata.annotations, annotations::CHANGE_CAUSE).as_ref() != Some(cause))
+        .then_some(revision.as_ref())
 }
 
 /// A revision as an object to create.

@@ -4,6 +4,7 @@
 //! It sees replicas only as summaries, so its work for an event in one of 500 replicas is a sum over small numbers.
 
 mod acceptance;
+mod coherent;
 mod progress;
 mod status;
 
@@ -19,7 +20,8 @@ use serde_json::{Value, json};
 
 pub use acceptance::adopted_hash;
 
-use crate::command::{Command, Kind, Urgency, status_patch};
+use crate::command::{Command, Kind, Target, Urgency, status_patch};
+use crate::conditions::{self, ConditionType};
 use crate::context::SetContext;
 use crate::failure::Failure;
 use crate::object::{NewObject, Owner};
@@ -100,7 +102,11 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
 
     let before = set.status.clone().unwrap_or_default();
     let mut after = before.clone();
-    progress::advance(context, snapshot, &acceptance, now, &mut after);
+    if context.coherent() {
+        coherent::advance(context, snapshot, &acceptance, now, &mut after);
+    } else {
+        progress::advance(context, snapshot, &acceptance, now, &mut after);
+    }
     let accepted = acceptance != acceptance::Acceptance::Changed;
     status::count(context, snapshot, &missing, accepted, now, &mut after);
     // An API server refuses a binding to a role that it does not have yet.
@@ -142,6 +148,7 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
                 message,
             }));
         }
+        second.extend(news_of_update(&before, &after, target.clone()));
         if let Some(message) =
             status::told_guarantees(&after).filter(|message| status::told_guarantees(&before) != Some(message))
         {
@@ -187,6 +194,34 @@ fn of_predecessor(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Optio
         (!object["metadata"]["deletionTimestamp"].is_string()).then_some(Command::Delete { target })
     });
     revisions.chain(documents).collect()
+}
+
+/// What people are to know of a coherent update: that it stands still, and that it was taken back.
+fn news_of_update(before: &PodCliqueSetStatus, after: &PodCliqueSetStatus, target: Target) -> Vec<Command> {
+    let event = |reason: Reason, message: String| Command::Event {
+        target: target.clone(),
+        warning: true,
+        reason,
+        message,
+    };
+    let stuck = |status: &PodCliqueSetStatus| {
+        let found = conditions::find(&status.conditions, ConditionType::UpdateInProgress)?;
+        (found.reason == Reason::ProgressDeadlineExceeded).then(|| found.message.clone())
+    };
+    let rolled_back = |status: &PodCliqueSetStatus| {
+        let progress = status.update_progress.as_ref();
+        progress.is_some_and(|progress| progress.rolled_back == Some(true))
+    };
+    let mut news = Vec::new();
+    if let Some(message) = stuck(after).filter(|_| stuck(before).is_none()) {
+        news.push(event(Reason::ProgressDeadlineExceeded, message));
+    }
+    if rolled_back(after) && !rolled_back(before) {
+        let message = "pods with the new template were scheduled and did not get ready within progressDeadline; replicas go \
+                       back to the templates before (onFailure: Rollback)";
+        news.push(event(Reason::UpdateRolledBack, message.to_owned()));
+    }
+    news
 }
 
 /// Replicas of which nothing is known since the set was changed last. Whether a template is new, what a stored hash

@@ -157,7 +157,11 @@ pub(crate) fn count(
             format!("waiting for replicas to become available{stall}"),
         )
     };
-    say(ConditionType::Progressing, updating || !all, reason, message);
+    let stalled = super::coherent::stalled(context, snapshot).filter(|_| updating);
+    match &stalled {
+        Some((reason, message)) => say(ConditionType::Progressing, false, *reason, message.clone()),
+        None => say(ConditionType::Progressing, updating || !all, reason, message),
+    }
     let (degraded, reason, message) = match (breached.first(), refused) {
         (None, None) => (
             false,
@@ -179,7 +183,13 @@ pub(crate) fn count(
     };
     say(ConditionType::Degraded, degraded, reason, message);
     let updated = wanted.iter().filter(|replica| replica.updated).count();
-    let verdict = in_progress::of_set(updating, context.paused(), updated, replicas, &stuck);
+    let verdict = in_progress::of_set(
+        updating,
+        context.paused(),
+        (updated, replicas),
+        &stuck,
+        stalled.as_ref().map(|(_, message)| message.as_str()),
+    );
     conditions::set(&mut status.conditions, verdict, generation, now);
     topology(context, now, status);
     guarantees(context, now, status);

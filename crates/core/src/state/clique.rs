@@ -1,5 +1,6 @@
 //! The state of one clique: what is stored, which template it has, which pods are its own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coppice_api::canonical::TemplateIdentity;
@@ -21,8 +22,10 @@ pub struct CliqueState<'a> {
     pub stored: Option<&'a Arc<PodClique>>,
     /// Where it stands.
     pub place: Place,
-    /// The pods it should have.
+    /// The pods it should have by its size.
     pub replicas: u32,
+    /// The pods it should have in each of its gangs, as the map has them.
+    pub planned: Vec<u32>,
     /// How many must be there.
     pub min_available: u32,
     /// The identity of the stored template, as its label and its pods carry it.
@@ -33,6 +36,10 @@ pub struct CliqueState<'a> {
     pub wanted: TemplateIdentity,
     /// Its own pods that count, by index.
     pub active: Vec<&'a Arc<PodFacts>>,
+    /// Those of them in each of its gangs, at the positions of the layout's shares.
+    pub parts: Vec<Vec<&'a Arc<PodFacts>>>,
+    /// Those of them in gangs that the map does not have them in any more.
+    pub strays: Vec<&'a Arc<PodFacts>>,
     /// Its own pods that are being deleted or have ended.
     pub leaving: Vec<&'a Arc<PodFacts>>,
     /// Pods with its labels that belong to an earlier object of the same name.
@@ -47,6 +54,42 @@ pub struct CliqueState<'a> {
     pub edited: bool,
 }
 
+/// How it is found out which gang a pod belongs to.
+#[derive(Clone, Debug)]
+pub(crate) enum Homes<'a> {
+    /// All pods of a clique belong to its one gang, whatever their labels say.
+    ByClique,
+    /// By their labels: the gangs that are known, and their positions in the layout where they have one. A pod that names
+    /// no known gang is adopted by the newest gang of its clique.
+    ByLabel(BTreeMap<&'a str, Option<usize>>),
+}
+
+impl Homes<'_> {
+    /// The pods of a clique by its shares, and those that belong to none of them.
+    fn divide<'p>(&self, clique: &CliqueLayout, active: &[&'p Arc<PodFacts>]) -> Divided<'p> {
+        let newest = clique.shares.len() - 1;
+        let mut parts = vec![Vec::new(); clique.shares.len()];
+        let mut strays = Vec::new();
+        for pod in active {
+            let known = match self {
+                Self::ByClique => None,
+                Self::ByLabel(gangs) => gangs.get(pod.membership.gang.as_str()),
+            };
+            let share = match known {
+                None => Some(newest),
+                Some(gang) => gang.and_then(|gang| clique.shares.iter().position(|share| share.gang == gang)),
+            };
+            match share {
+                Some(share) => parts[share].push(*pod),
+                None => strays.push(*pod),
+            }
+        }
+        (parts, strays)
+    }
+}
+
+type Divided<'p> = (Vec<Vec<&'p Arc<PodFacts>>>, Vec<&'p Arc<PodFacts>>);
+
 impl<'a> CliqueState<'a> {
     /// Reads the state of one clique. `pods` are those with its labels.
     pub(crate) fn read(
@@ -54,6 +97,7 @@ impl<'a> CliqueState<'a> {
         snapshot: &'a ReplicaSnapshot,
         layout: &ReplicaLayout,
         clique: &CliqueLayout,
+        homes: &Homes<'_>,
         pods: Vec<&'a Arc<PodFacts>>,
     ) -> Self {
         let stored = snapshot.cliques.get(&clique.name);
@@ -63,6 +107,7 @@ impl<'a> CliqueState<'a> {
             .partition(|pod| uid.is_some_and(|uid| pod.owner_uid == uid));
         let (mut active, leaving): (Vec<_>, Vec<_>) = own.into_iter().partition(|pod| pod.active());
         active.sort_by(|left, right| (left.index, &left.name).cmp(&(right.index, &right.name)));
+        let (parts, strays) = homes.divide(clique, &active);
         let wanted = context.identities[clique.position];
         let (mut hash, current) = match stored {
             None => (wanted.label(), true),
@@ -74,7 +119,7 @@ impl<'a> CliqueState<'a> {
         if renamed {
             hash = wanted.label();
         }
-        let lacks_pods = active.len() < clique.replicas as usize;
+        let lacks_pods = active.len() < clique.pods() as usize;
         let edited = stored.is_some_and(|stored| {
             let observed = stored.status.as_ref().and_then(|status| status.observed_generation);
             let may_differ = lacks_pods || observed != stored.metadata.generation;
@@ -92,6 +137,9 @@ impl<'a> CliqueState<'a> {
             stored,
             place: clique.place,
             replicas: clique.replicas,
+            planned: clique.shares.iter().map(|share| share.pods).collect(),
+            parts,
+            strays,
             min_available: clique.min_available,
             hash,
             current,

@@ -20,7 +20,8 @@ pub(super) fn is_as_in_the_set(
     clique: &CliqueLayout,
     stored: &PodClique,
 ) -> bool {
-    let desired = objects::clique_template(&context.facts, layout, clique, "");
+    let source = objects::TemplateSource::of_set(&context.facts, clique.position);
+    let desired = objects::clique_template(&context.facts, layout, clique, source, "");
     let empty = BTreeMap::new();
     let stored_labels = users(stored.metadata.labels.as_ref().unwrap_or(&empty));
     let desired_labels = users(&desired.labels);
@@ -40,6 +41,34 @@ pub(super) fn is_as_in_the_set(
     same_template(
         &view(&stored_labels, &stored_annotations, &stored_spec),
         &view(&desired_labels, &desired.annotations, &desired_spec),
+    )
+}
+
+/// Whether the template in a stored clique at a position means what the set's means, wherever the clique stands.
+pub(crate) fn means_the_set(context: &SetContext<'_>, position: usize, stored: &PodClique) -> bool {
+    let template = context.facts.cliques[position].template;
+    let (stored_labels, wanted_labels) = (
+        users(&stored.metadata.labels.clone().unwrap_or_default()),
+        users(&template.labels),
+    );
+    let mut stored_annotations = stored.metadata.annotations.clone().unwrap_or_default();
+    stored_annotations.remove(annotations::POD_INDEX_OFFSET);
+    let mut wanted_annotations = template.annotations.clone();
+    wanted_annotations.remove(annotations::TOPOLOGY_NAME);
+    let (stored_spec, wanted_spec) = (
+        authored(stored.spec.pod_spec.as_map()),
+        authored(template.spec.pod_spec.as_map()),
+    );
+    let priority_class = context.facts.set.spec.template.priority_class_name.as_deref();
+    let view = |labels, annotations, spec| TemplateView {
+        labels,
+        annotations,
+        priority_class,
+        spec,
+    };
+    same_template(
+        &view(&stored_labels, &stored_annotations, &stored_spec),
+        &view(&wanted_labels, &wanted_annotations, &wanted_spec),
     )
 }
 

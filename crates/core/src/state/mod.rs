@@ -14,9 +14,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use attempt::{Attempt, has_attempt};
 pub use clique::CliqueState;
+use clique::Homes;
+pub(crate) use edits::means_the_set;
 
+use crate::components::{ComponentFacts, components};
 use crate::context::SetContext;
-use crate::gang_map::{Generation, StoredGangs, entry_of_gang};
+use crate::gang_map::{GangMap, Generation, StoredGangs, entry_of_gang};
 use crate::layout::{LiveSizes, ReplicaLayout};
 use crate::report;
 use crate::snapshot::{PodFacts, ReplicaSnapshot};
@@ -28,6 +31,10 @@ pub(crate) struct Replica<'a> {
     pub(crate) layout: ReplicaLayout,
     /// The state of each clique, at the positions of the layout.
     pub(crate) cliques: Vec<CliqueState<'a>>,
+    /// The components of the set; only where the layout follows the stored map.
+    pub(crate) components: Vec<ComponentFacts>,
+    /// Whether its layout follows the stored map as it is, because the planner of coherent updates changes it.
+    pub(crate) by_map: bool,
     pub(crate) now: Timestamp,
 }
 
@@ -40,6 +47,32 @@ impl<'a> Replica<'a> {
         now: Timestamp,
     ) -> Self {
         let layout = lay_out(context, snapshot, given);
+        Self::with_layout(context, snapshot, layout, false, now)
+    }
+
+    /// Reads a replica whose map is laid out as it is stored.
+    pub(crate) fn read_by_map(
+        context: &'a SetContext<'a>,
+        snapshot: &'a ReplicaSnapshot,
+        map: GangMap,
+        now: Timestamp,
+    ) -> Self {
+        let layout = ReplicaLayout::of_map(&context.facts, snapshot.index, &live_sizes(snapshot), map);
+        Self::with_layout(context, snapshot, layout, true, now)
+    }
+
+    fn with_layout(
+        context: &'a SetContext<'a>,
+        snapshot: &'a ReplicaSnapshot,
+        layout: ReplicaLayout,
+        by_map: bool,
+        now: Timestamp,
+    ) -> Self {
+        let homes = if by_map {
+            homes(snapshot, &layout)
+        } else {
+            Homes::ByClique
+        };
         let mut pods: BTreeMap<&str, Vec<&Arc<PodFacts>>> = BTreeMap::new();
         for pod in snapshot.pods.values() {
             pods.entry(&pod.clique).or_default().push(pod);
@@ -49,16 +82,29 @@ impl<'a> Replica<'a> {
             .iter()
             .map(|clique| {
                 let pods = pods.remove(clique.name.as_str()).unwrap_or_default();
-                CliqueState::read(context, snapshot, &layout, clique, pods)
+                CliqueState::read(context, snapshot, &layout, clique, &homes, pods)
             })
             .collect();
+        drop(homes);
         Self {
             context,
             snapshot,
             layout,
             cliques,
+            components: if by_map { components(context) } else { Vec::new() },
+            by_map,
             now,
         }
+    }
+
+    /// Counts the pods of a clique in a gang.
+    pub(crate) fn count_in(&self, gang: usize, clique: usize, wanted: impl Fn(&PodFacts) -> bool) -> u32 {
+        let shares = &self.layout.cliques[clique].shares;
+        let part = shares.iter().position(|share| share.gang == gang);
+        let pods = part
+            .map(|part| self.cliques[clique].parts[part].as_slice())
+            .unwrap_or_default();
+        u32::try_from(pods.iter().filter(|pod| wanted(pod)).count()).unwrap_or(u32::MAX)
     }
 
     /// Writes about children of an object that were refused, as its status records them.
@@ -69,6 +115,18 @@ impl<'a> Replica<'a> {
             before,
         )
     }
+}
+
+/// The gangs by which pods are divided: those of the layout, and others that exist and follow from a map.
+fn homes<'a>(snapshot: &'a ReplicaSnapshot, layout: &'a ReplicaLayout) -> Homes<'a> {
+    let others = snapshot.gangs.iter().filter(|(_, gang)| entry_of_gang(gang).is_some());
+    let mut known: BTreeMap<&str, Option<usize>> = others.map(|(name, _)| (name.as_str(), None)).collect();
+    known.extend(
+        layout
+            .live_gangs()
+            .map(|(position, gang)| (gang.name.as_str(), Some(position))),
+    );
+    Homes::ByLabel(known)
 }
 
 /// Lays out the replica, with its gangs as they are stored.
@@ -93,7 +151,8 @@ fn lay_out(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, given: bool) ->
     )
 }
 
-fn live_sizes(snapshot: &ReplicaSnapshot) -> LiveSizes {
+/// The sizes of the objects of a replica.
+pub(crate) fn live_sizes(snapshot: &ReplicaSnapshot) -> LiveSizes {
     let size = |replicas: i32| u32::try_from(replicas).unwrap_or(0);
     LiveSizes {
         cliques: snapshot

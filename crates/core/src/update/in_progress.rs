@@ -67,8 +67,15 @@ pub(crate) fn report(open: Option<Open>, units: &str, now: Timestamp) -> Report 
     }
 }
 
-/// Reports about a set, from what its replicas say; `stuck` names cliques and groups that stand still.
-pub(crate) fn of_set(open: bool, paused: bool, updated: usize, desired: u32, stuck: &[&str]) -> Verdict {
+/// Reports about a set, from what its replicas say; `stuck` names cliques and groups that stand still, `stalled` says what a
+/// coherent update waits for that stands still.
+pub(crate) fn of_set(
+    open: bool,
+    paused: bool,
+    (updated, desired): (usize, u32),
+    stuck: &[&str],
+    stalled: Option<&str>,
+) -> Verdict {
     if !open {
         return none();
     }
@@ -77,6 +84,13 @@ pub(crate) fn of_set(open: bool, paused: bool, updated: usize, desired: u32, stu
         return Verdict {
             reason: Reason::UpdatePaused,
             ..progressing(format!("{counted}; paused by updateStrategy.paused"))
+        };
+    }
+    if let Some(stalled) = stalled {
+        return Verdict {
+            status: None,
+            reason: Reason::ProgressDeadlineExceeded,
+            ..progressing(format!("{counted}; {stalled}"))
         };
     }
     let Some(stuck) = named(stuck) else {

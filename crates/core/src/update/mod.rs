@@ -6,6 +6,8 @@
 pub mod budget;
 pub mod coherent;
 pub(crate) mod in_progress;
+pub mod in_step;
+pub(crate) mod rendering;
 mod rolling_recreate;
 pub(crate) mod template;
 
@@ -28,6 +30,8 @@ pub enum Directive {
     Recreate,
     /// Take the set's templates; pods are replaced by whoever deletes them.
     OnDelete,
+    /// Take the templates that the map names.
+    Coherent,
 }
 
 /// What a strategy did in this plan.
@@ -39,6 +43,17 @@ pub struct Rolling {
     pub groups: BTreeSet<usize>,
     /// Positions of cliques whose template is written in this plan; their pods wait for the next one.
     pub rewritten: BTreeSet<usize>,
+    /// What is being replaced right now, where that is less than what is being updated.
+    pub in_flight: Option<InFlight>,
+}
+
+/// Units that are being replaced right now, so that too few pods of them are no breach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// Positions of cliques.
+    pub cliques: BTreeSet<usize>,
+    /// Positions of scaling groups.
+    pub groups: BTreeSet<usize>,
 }
 
 impl Rolling {
@@ -46,11 +61,30 @@ impl Rolling {
     pub fn is_idle(&self) -> bool {
         self.cliques.is_empty() && self.groups.is_empty()
     }
+
+    /// Whether too few pods of a clique are no breach, because it is being replaced.
+    pub fn excuses_clique(&self, index: usize) -> bool {
+        let in_flight = self.in_flight.as_ref();
+        in_flight
+            .map_or(&self.cliques, |in_flight| &in_flight.cliques)
+            .contains(&index)
+    }
+
+    /// The same for a scaling group.
+    pub fn excuses_group(&self, group: usize) -> bool {
+        let in_flight = self.in_flight.as_ref();
+        in_flight
+            .map_or(&self.groups, |in_flight| &in_flight.groups)
+            .contains(&group)
+    }
 }
 
 /// What the replica with this index may do, by the status of the set.
 pub fn directive(context: &SetContext<'_>, index: u32) -> Directive {
     let status = context.facts.set.status.as_ref();
+    if context.coherent() {
+        return Directive::Coherent;
+    }
     match context.accepted() {
         Some(false) => Directive::Hold,
         _ if context.on_delete() => Directive::OnDelete,
@@ -88,6 +122,8 @@ pub(crate) fn plan(
             Rolling::default()
         }
         Directive::OnDelete => on_delete(replica, draft),
+        // The planner of coherent updates decides by the map; see `in_step`.
+        Directive::Coherent => Rolling::default(),
         Directive::Recreate => rolling_recreate::plan(replica, terminating, draft),
     }
 }

@@ -89,8 +89,10 @@ struct Copy {
 
 fn copies(replica: &Replica<'_>, group: usize, terminating: &Terminating, rolling: &mut Rolling, draft: &mut Draft) {
     let layout = &replica.layout.groups[group];
-    let copies: Vec<Copy> = (0..layout.copies)
-        .filter_map(|copy| read(replica, group, copy, terminating))
+    let copies: Vec<Copy> = layout
+        .copies
+        .iter()
+        .filter_map(|&copy| read(replica, group, copy, terminating))
         .collect();
     let awaited: Vec<usize> = copies
         .iter()
@@ -117,7 +119,7 @@ fn copies(replica: &Replica<'_>, group: usize, terminating: &Terminating, rollin
     }
     let available = u32::try_from(copies.iter().filter(|copy| copy.available).count()).unwrap_or(0);
     let budget = Budget::of(replica.context.facts.groups[group].config.rolling_update.as_ref());
-    let allowed = budget.allowance(layout.copies, available);
+    let allowed = budget.allowance(layout.count(), available);
     let mut candidates: Vec<&Copy> = copies.iter().filter(|copy| copy.old && copy.available).collect();
     // A copy whose template was written before, but whose pods were not deleted yet, is finished first.
     candidates.sort_by_key(|copy| !copy.rewritten);

@@ -103,9 +103,7 @@ impl Case {
             .collect();
         let gangs: Vec<Value> = match self.content.get("gang") {
             Some(gang) => vec![gang.clone()],
-            None => layout
-                .gangs
-                .iter()
+            None => (0..layout.gangs.len())
                 .map(|gang| {
                     let levels = topology.as_ref().map(|(levels, _)| levels);
                     json!(pod_gang(&facts, &settings, levels, &layout, gang, &pods))

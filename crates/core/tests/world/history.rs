@@ -34,17 +34,19 @@ pub(crate) struct Shape {
     pub(crate) cliques: Vec<Clique>,
     pub(crate) groups: Vec<Group>,
     pub(crate) ordered: bool,
-    pub(crate) on_delete: bool,
+    /// The update strategy, by its position among [`STRATEGIES`].
+    pub(crate) strategy: usize,
 }
 
 /// Kinds of children that somebody may delete by hand.
-pub(crate) const CHILDREN: [&str; 6] = [
+pub(crate) const CHILDREN: [&str; 7] = [
     "Pod",
     "PodClique",
     "PodCliqueScalingGroup",
     "PodGang",
     "Service",
     "ControllerRevision",
+    "PodGangMap",
 ];
 
 /// Something that happens. Numbers choose among what is there.
@@ -59,7 +61,7 @@ pub(crate) enum Event {
     /// Somebody changes the image of a clique of the template.
     Edit(usize, u32),
     /// Somebody changes the update strategy.
-    Strategy(bool),
+    Strategy(usize),
     /// Somebody deletes a child.
     Delete(usize, usize),
     /// A pod ends.
@@ -117,7 +119,7 @@ impl Shape {
             "apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "wl", "namespace": "test"},
             "spec": {
                 "replicas": self.replicas,
-                "updateStrategy": {"type": strategy(self.on_delete)},
+                "updateStrategy": {"type": strategy(self.strategy)},
                 "template": {"terminationDelay": "10s", "cliqueStartupType": order, "cliques": cliques,
                              "podCliqueScalingGroups": groups},
             },
@@ -134,8 +136,11 @@ impl Shape {
     }
 }
 
-fn strategy(on_delete: bool) -> &'static str {
-    if on_delete { "OnDelete" } else { "RollingRecreate" }
+/// All update strategies.
+pub(crate) const STRATEGIES: [&str; 3] = ["RollingRecreate", "OnDelete", "Coherent"];
+
+fn strategy(number: usize) -> &'static str {
+    STRATEGIES[number % STRATEGIES.len()]
 }
 
 fn nth(names: &[String], number: usize) -> Option<String> {
@@ -154,8 +159,8 @@ impl World {
                 let number = number % cliques.len();
                 cliques[number]["spec"]["podSpec"]["containers"][0]["image"] = format!("i:{version}").into();
             }),
-            Event::Strategy(on_delete) => self.edit("PodCliqueSet", "wl", |set| {
-                set["spec"]["updateStrategy"]["type"] = strategy(*on_delete).into();
+            Event::Strategy(number) => self.edit("PodCliqueSet", "wl", |set| {
+                set["spec"]["updateStrategy"]["type"] = strategy(*number).into();
             }),
             Event::Delete(kind, number) => {
                 let kind = CHILDREN[kind % CHILDREN.len()];

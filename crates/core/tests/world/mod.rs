@@ -15,6 +15,7 @@ use coppice_core::backends::{STAMP_ANNOTATIONS, STAMP_LABELS, Stamp};
 use coppice_core::command::{Command, Kind, Target};
 use coppice_core::context::SetContext;
 use coppice_core::replica::{ReplicaSummary, plan_abandoned, plan_replica};
+use coppice_core::revisions::Revisions;
 use coppice_core::set::{SetSnapshot, adopted_hash, plan_set};
 use coppice_core::settings::Settings;
 use coppice_core::snapshot::{Membership, PodFacts, ReplicaSnapshot};
@@ -304,6 +305,9 @@ impl World {
             .map(|object| Arc::new(serde_json::from_value(object.clone()).expect("a revision")))
             .collect();
         context.adopted_hash = adopted_hash(&context, &revisions);
+        if context.coherent() {
+            context.revisions = Arc::new(Revisions::read(&revisions));
+        }
         self.deadline = None;
         let mut changes = 0;
         let mut summaries: BTreeMap<u32, ReplicaSummary> = BTreeMap::new();
@@ -342,6 +346,8 @@ impl World {
         );
         changes += self.carry_out_plan(&plan.stages);
         self.check_objects();
+        // The operator has the answers to its own writes, and so knows of every pod that it made.
+        self.watch_pods();
         changes
     }
 
@@ -576,6 +582,7 @@ fn pod_facts(pod: &Value) -> PodFacts {
         }),
         other_gates: Vec::new(),
         ready,
+        ready_since: None,
         failing: pod["status"]["stuck"] == true,
     }
 }

@@ -4,5 +4,6 @@
 
 mod formation;
 mod kill;
+mod many;
 mod stage;
 mod trouble;

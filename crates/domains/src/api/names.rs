@@ -41,6 +41,9 @@ pub const MANAGED_ROWS_LABEL: &str = "compute-domains.coppice.dev/rows";
 /// Value of [`MANAGED_ROWS_LABEL`].
 pub const MANAGED_ROWS: &str = "controller";
 
+/// Annotation of the daemons' claims, as `NAMESPACE/NAME`: where to read the domain. Only a hint; the UID decides.
+pub const DOMAIN_ANNOTATION: &str = "compute-domains.coppice.dev/domain";
+
 /// Service account of the daemons.
 pub const DAEMON_SERVICE_ACCOUNT: &str = "compute-domain-daemon-service-account";
 /// Name of the claim in the daemon's pod, and of its container.

@@ -12,14 +12,19 @@ pub fn daemon_template(domain: &ComputeDomain, settings: &RenderSettings) -> Val
     };
     let name = names::daemon_set(domain.uid());
     let request = (names::DAEMON_REQUEST, names::DAEMON_CLASS);
-    template(
+    let mut template = template(
         &settings.namespace,
         &name,
         domain.uid(),
         names::TARGET_DAEMON,
         request,
         &parameters,
-    )
+    );
+    // The claims are in another namespace than the domain.
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let hint = format!("{}/{}", text(&domain.metadata.namespace), text(&domain.metadata.name));
+    template["spec"]["metadata"] = json!({"annotations": {names::DOMAIN_ANNOTATION: hint}});
+    template
 }
 
 /// The template of the workload's claims, in the namespace and under the name that the domain says.
