@@ -348,7 +348,7 @@ impl Drawing<'_> {
             let mut nodes = nodes.to_vec();
             nodes.sort_by_key(|facts| {
                 (
-                    nvlink(facts).map(|domain| natural(&domain)),
+                    self.nvlink(facts).map(|domain| natural(&domain)),
                     natural(&facts.node.name_any()),
                 )
             });
