@@ -370,9 +370,14 @@ async fn an_operator_on_definitions_of_an_older_version_says_what_to_install() {
     let name = "podgangmaps.grove.io";
     definitions.delete(name, &DeleteParams::default()).await.unwrap();
     let gone = |object: Option<&CustomResourceDefinition>| object.is_none();
-    kube::runtime::wait::await_condition(definitions, name, gone).await.unwrap();
+    kube::runtime::wait::await_condition(definitions, name, gone)
+        .await
+        .unwrap();
     let output = transcript.output("operator --kubeconfig cluster");
     let words = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(8), "{words}");
-    assert!(words.contains("no podgangmaps") && words.contains("next: coppice crds install"), "{words}");
+    assert!(
+        words.contains("no podgangmaps") && words.contains("next: coppice crds install"),
+        "{words}"
+    );
 }
