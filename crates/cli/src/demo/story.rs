@@ -96,11 +96,9 @@ impl<'a> Story<'a> {
             "5. An NVLink domain forms under prefill and decode, on {} nodes",
             each * 2
         ));
-        outln!(
-            "   The annotation {MNNVL_GROUP} of the set asks for it. A daemon on each node gets an index in its rack,"
-        );
-        outln!("   and no engine starts before the daemon of its node is ready. (The default scheduler allocates the");
-        outln!("   claims: the gang scheduler does not yet.)");
+        outln!("   The annotation {MNNVL_GROUP} of the set asks for it. A daemon on each node gets an index");
+        outln!("   in its rack, and no engine starts before the daemon of its node is ready. (The default");
+        outln!("   scheduler allocates the claims: the gang scheduler does not yet.)");
         outln!();
         let mut documents = manifests::parse("nvlink.yaml", NVLINK)?;
         let mut object = documents.pop().context("the example is empty")?.object;
