@@ -35,6 +35,8 @@ use crate::process::{Process, ended, identity};
 const BAD_CONFIGURATION: u8 = 2;
 /// The exit code when NVLink domains are asked for on a cluster without them.
 const NO_COMPUTE_DOMAINS: u8 = 7;
+/// The exit code when gangs cannot be mapped: the Go operator's for a migration that cannot begin.
+const NO_GANG_MAPS: u8 = 8;
 /// The name of the webhooks' service, as the chart has it. Other names are read from the webhook configurations.
 const SERVICE: &str = "grove-operator";
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -43,6 +45,9 @@ const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/name
 ///
 /// The CRDs must be there: coppice crds install. With a configuration file it serves probes, metrics and webhooks as the
 /// file says; without one it only works. Stops cleanly on Ctrl-C or SIGTERM.
+///
+/// Exit codes: 2 a configuration that cannot be used; 7 NVLink domains are asked for and the cluster has no ComputeDomains; 8 the
+/// cluster has PodCliqueSets of an older version and no PodGangMaps.
 #[derive(Args)]
 pub(crate) struct Operator {
     #[command(flatten)]
@@ -94,6 +99,13 @@ impl Operator {
                  the DRA driver for NVIDIA GPUs, or turn it off"
             );
             return Ok(ExitCode::from(NO_COMPUTE_DOMAINS));
+        }
+        if lacks_gang_maps(&client).await? {
+            errln!(
+                "the cluster serves podcliquesets but no podgangmaps of grove.io/v1alpha1, which helm upgrade does not install; \
+                 next: coppice crds install"
+            );
+            return Ok(ExitCode::from(NO_GANG_MAPS));
         }
         self.work(configuration, client, Process::new(metrics), ended()).await
     }
@@ -359,6 +371,18 @@ async fn address(listener: &Listener) -> Result<SocketAddr> {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED)
     };
     Ok(SocketAddr::new(all, listener.port))
+}
+
+/// Whether the definitions are those of a version before gangs were mapped. Without any, the operator waits for them.
+async fn lacks_gang_maps(client: &kube::Client) -> Result<bool> {
+    match client.list_api_group_resources("grove.io/v1alpha1").await {
+        Ok(list) => {
+            let serves = |name: &str| list.resources.iter().any(|resource| resource.name == name);
+            Ok(serves("podcliquesets") && !serves("podgangmaps"))
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(error).context("asking which kinds the cluster serves"),
+    }
 }
 
 async fn serves_compute_domains(client: &kube::Client) -> Result<bool> {

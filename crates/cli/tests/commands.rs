@@ -360,3 +360,24 @@ fn the_program_is_a_plugin_of_kubectl() {
     assert!(said(&["got"]).contains("Usage: kubectl grove <COMMAND>"));
     assert!(said(&["completion", "bash"]).contains("kubectl-grove"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_on_definitions_of_an_older_version_says_what_to_install() {
+    let transcript = Transcript::new();
+    let _up = Up::start(&transcript);
+    let (client, _) = client(&transcript.directory.path().join("cluster")).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client);
+    let name = "podgangmaps.grove.io";
+    definitions.delete(name, &DeleteParams::default()).await.unwrap();
+    let gone = |object: Option<&CustomResourceDefinition>| object.is_none();
+    kube::runtime::wait::await_condition(definitions, name, gone)
+        .await
+        .unwrap();
+    let output = transcript.output("operator --kubeconfig cluster");
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(8), "{words}");
+    assert!(
+        words.contains("no podgangmaps") && words.contains("next: coppice crds install"),
+        "{words}"
+    );
+}

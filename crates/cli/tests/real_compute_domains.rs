@@ -467,7 +467,8 @@ async fn the_plugin_publishes_its_node_and_may_touch_no_other() {
     .await;
     let slice = slices.list(&ListParams::default()).await.unwrap().items.remove(0);
     assert_eq!(slice.spec.node_name.as_deref(), Some("node-a"));
-    let (_, denied) = install.requests_of("compute-domain-kubelet-plugin");
+    let (made, denied) = install.requests_of("compute-domain-kubelet-plugin");
+    assert!(made.contains_key("create resourceslices"), "{made:?}");
     assert_eq!(denied, Vec::<String>::new());
     drop(plugin);
 
@@ -482,11 +483,13 @@ async fn the_plugin_publishes_its_node_and_may_touch_no_other() {
     let nodes: Api<Node> = Api::all(client.clone());
     let labelled = Patch::Merge(json!({"metadata": {"labels": {names::DOMAIN_LABEL: "x"}}}));
     nodes.patch("node-a", &PatchParams::default(), &labelled).await.unwrap();
-    let refused = nodes
-        .patch("node-b", &PatchParams::default(), &labelled)
-        .await
-        .unwrap_err()
-        .to_string();
+    // A policy is at work some time after it was created.
+    let refused = async || nodes.patch("node-b", &PatchParams::default(), &labelled).await.err();
+    until("the policy refuses another node", said, async || {
+        refused().await.is_some()
+    })
+    .await;
+    let refused = refused().await.unwrap().to_string();
     assert!(
         refused.contains("may change that node and its own ResourceSlices only"),
         "{refused}"

@@ -93,6 +93,8 @@ pub struct Membership {
     pub has_base_gang: bool,
     /// Labels and annotations by which other schedulers know its gang.
     pub stamp: Stamp,
+    /// Its index among all pods of its copy of a scaling group, by label; none on pods made before there was one.
+    pub group_index: Option<u32>,
 }
 
 impl PodFacts {

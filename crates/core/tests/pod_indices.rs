@@ -134,3 +134,33 @@ fn an_update_keeps_the_offset() {
         assert_eq!(clique["metadata"]["annotations"][OFFSET], "1");
     }
 }
+
+#[test]
+fn indices_stay_unique_when_a_member_is_resized_and_no_pod_is_replaced() {
+    let mut world = World::new(SET);
+    world.settle();
+    let before = uids(&world);
+    world.edit("PodClique", "wl-0-g-0-leader", |clique| {
+        clique["spec"]["replicas"] = 3.into()
+    });
+    world.settle();
+    let grown = BTreeMap::from([
+        ("wl-0-g-0-leader".to_owned(), set_of(&["0", "1", "2"])),
+        ("wl-0-g-0-worker".to_owned(), set_of(&["3", "4", "5"])),
+    ]);
+    assert_eq!(indices(&world, 0), grown);
+    assert_eq!(
+        before.difference(&uids(&world)).count(),
+        0,
+        "pods are relabelled, not replaced"
+    );
+    world.writes.clear();
+    world.settle();
+    assert!(world.writes.is_empty(), "{:?}", world.writes);
+    world.edit("PodClique", "wl-0-g-0-leader", |clique| {
+        clique["spec"]["replicas"] = 1.into()
+    });
+    world.settle();
+    assert_eq!(indices(&world, 0)["wl-0-g-0-worker"], set_of(&["1", "2", "3"]));
+    assert_eq!(uids(&world), before);
+}

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::guard::{Guard, HEADERS, Verdict};
 use crate::model::address::Page;
-use crate::page::{self, PlanAnswer};
+use crate::page;
 use crate::state::State;
 use crate::world::World;
 

@@ -86,5 +86,8 @@ fn membership(pod: &PodView) -> Membership {
                 .collect(),
             scheduling_group: None,
         },
+        group_index: pod
+            .label(labels::SCALING_GROUP_POD_INDEX)
+            .and_then(|index| parse_index(index)),
     }
 }

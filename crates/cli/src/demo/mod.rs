@@ -1,6 +1,7 @@
 //! `coppice demo`: the main job on an embedded cluster, told step by step.
 //!
-//! A disaggregated serving system is applied and becomes ready, loses a node and recovers, and is updated copy by copy.
+//! A disaggregated serving system is applied and becomes ready, loses a node and recovers, and is updated copy by copy. Then
+//! another one forms an NVLink domain.
 //! Each step waits for a condition that it reads from the API as any client would, shows the tree of `coppice get --pods`
 //! in the meantime, and fails the demo when the condition does not come.
 
@@ -26,7 +27,8 @@ use story::Story;
 /// A guided tour on an embedded cluster: no cluster, no Docker, no Go
 ///
 /// An embedded cluster of simulated GPU nodes runs a disaggregated serving system: it starts in order, loses a node and
-/// recovers, and is updated copy by copy. On a terminal the tree is drawn in place; in a pipe each change is a line.
+/// recovers, and is updated copy by copy; at last an NVLink domain forms. On a terminal the tree is drawn in place; in a
+/// pipe each change is a line.
 #[derive(Args)]
 pub(crate) struct Demo {
     /// End after the tour; otherwise the cluster stays up until Ctrl-C
@@ -90,7 +92,7 @@ impl Demo {
         tokio::select! {
             biased;
             ended = embedded.failed() => return Err(ended.into()),
-            told = async { Story::begin(&embedded).await?.tell().await } => told?,
+            told = async { Story::begin(&embedded).await?.tell(self.nodes).await } => told?,
         }
         stage::title(&format!("Done in {}.", seconds(started)));
         if self.exit {
@@ -117,7 +119,7 @@ impl Demo {
 const INTERRUPTED: u8 = 130;
 
 /// What to try next.
-const NEXT: [(&str, &str); 6] = [
+const NEXT: [(&str, &str); 7] = [
     ("coppice get llm --watch", "the tree, live"),
     ("coppice topology", "racks, GPUs, what runs where"),
     (
@@ -125,6 +127,10 @@ const NEXT: [(&str, &str); 6] = [
         "one more copy, a gang",
     ),
     ("coppice explain pcs/llm", "why it is where it is"),
+    (
+        "coppice explain computedomain/nvl-0-rack",
+        "nodes and indices of a domain",
+    ),
     ("coppice events llm", "what happened"),
     ("kubectl delete podcliqueset llm", "everything goes"),
 ];

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use futures::StreamExt as _;
 use kube::Client;
 
-use super::story::{NAMESPACE, SET};
+use super::story::NAMESPACE;
 use crate::gather::{Changes, Live, REDRAW_PAUSE};
 use crate::output;
 use crate::screen::Screen;
@@ -24,8 +24,8 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) async fn open(client: &Client) -> Result<Self> {
-        let (live, changes) = Live::follow(client, NAMESPACE, SET).await?;
+    pub(super) async fn open(client: &Client, set: &str) -> Result<Self> {
+        let (live, changes) = Live::follow(client, NAMESPACE, set).await?;
         Ok(Self {
             live,
             changes,

@@ -21,6 +21,10 @@ use crate::view::text::abridged;
 use crate::view::{CliqueView, GroupView, PodView, SetState, SetView, build};
 
 const EXAMPLE: &str = include_str!("../../../../examples/disaggregated.yaml");
+const NVLINK: &str = include_str!("nvlink.yaml");
+const NVLINK_SET: &str = "nvl";
+/// Nodes that the serving system fills: one for each pod with four GPUs.
+const BUSY: u32 = 12;
 const TOPOLOGY: &str = include_str!("../../../../examples/topology.yaml");
 pub(super) const NAMESPACE: &str = "default";
 pub(super) const SET: &str = "llm";
@@ -44,7 +48,7 @@ impl<'a> Story<'a> {
             let topology: ClusterTopologyBinding = serde_json::from_value(document.object)?;
             topologies.create(&PostParams::default(), &topology).await?;
         }
-        let stage = Stage::open(&client).await?;
+        let stage = Stage::open(&client, SET).await?;
         Ok(Self {
             embedded,
             client,
@@ -53,10 +57,11 @@ impl<'a> Story<'a> {
     }
 
     /// All of it.
-    pub(super) async fn tell(mut self) -> Result<()> {
+    pub(super) async fn tell(mut self, nodes: u32) -> Result<()> {
         self.apply().await?;
         self.lose_a_node().await?;
-        self.update().await
+        self.update().await?;
+        self.form_a_domain(nodes).await
     }
 
     fn sets(&self) -> Api<PodCliqueSet> {
@@ -67,30 +72,59 @@ impl<'a> Story<'a> {
         title("2. A serving system is applied: router, prefill and decode (examples/disaggregated.yaml)");
         outln!("   14 pods, 48 GPUs. Routers start first, then workers, then their leaders. Each copy of prefill and");
         outln!("   decode must lie in one rack, and what is needed to serve is placed all or nothing.");
-        outln!("   Its annotation {MNNVL_GROUP} asks for one NVLink domain under prefill and decode: a daemon on each");
-        outln!("   of their nodes gets an index, and no engine starts before the daemon of its node is ready.");
         outln!();
         let mut documents = manifests::parse("examples/disaggregated.yaml", EXAMPLE)?;
         let document = documents.pop().context("the example is empty")?;
-        let mut set: PodCliqueSet = serde_json::from_value(document.object)?;
-        let annotations = set.metadata.annotations.get_or_insert_default();
-        annotations.insert(MNNVL_GROUP.to_owned(), "nvlink".to_owned());
+        let set: PodCliqueSet = serde_json::from_value(document.object)?;
         let began = Instant::now();
         self.sets().create(&PostParams::default(), &set).await?;
         self.stage
             .until(
                 "every pod is ready",
                 |_| {},
-                |view| whole(view) && view.state == SetState::Ready && formed(view),
+                |view| whole(view) && view.state == SetState::Ready,
             )
             .await?;
         outln!("   => ready to serve {} after it was applied", seconds(began));
-        self.domain().await
+        Ok(())
     }
 
-    /// What the NVLink domain of the set is made of.
-    async fn domain(&self) -> Result<()> {
-        let view = self.stage.last()?;
+    /// Prefill and decode on the nodes that are left, one NVLink domain under both.
+    async fn form_a_domain(&self, nodes: u32) -> Result<()> {
+        let each = (nodes.saturating_sub(BUSY) / 2).clamp(1, 9);
+        title(&format!(
+            "5. An NVLink domain forms under prefill and decode, on {} nodes",
+            each * 2
+        ));
+        outln!(
+            "   The annotation {MNNVL_GROUP} of the set asks for it. A daemon on each node gets an index in its rack,"
+        );
+        outln!("   and no engine starts before the daemon of its node is ready. (The default scheduler allocates the");
+        outln!("   claims: the gang scheduler does not yet.)");
+        outln!();
+        let mut documents = manifests::parse("nvlink.yaml", NVLINK)?;
+        let mut object = documents.pop().context("the example is empty")?.object;
+        for clique in object["spec"]["template"]["cliques"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+        {
+            clique["spec"]["replicas"] = json!(each);
+        }
+        let set: PodCliqueSet = serde_json::from_value(object)?;
+        let mut stage = Stage::open(&self.client, NVLINK_SET).await?;
+        let began = Instant::now();
+        self.sets().create(&PostParams::default(), &set).await?;
+        let all = usize::try_from(each * 2)?;
+        let view = stage
+            .until("the domain is ready", |_| {}, |view| whole(view) && formed(view, all))
+            .await?;
+        outln!("   => the domain is ready {} after the set was applied", seconds(began));
+        self.show_indices(&view).await
+    }
+
+    /// Which node has which index.
+    async fn show_indices(&self, view: &SetView) -> Result<()> {
         let domain = view.replicas.iter().flat_map(|replica| &replica.domains).next();
         let domain = domain.context("the set has no NVLink domain")?;
         let cliques: Api<Clique> = Api::namespaced(self.client.clone(), DRIVER_NAMESPACE);
@@ -191,10 +225,10 @@ impl<'a> Story<'a> {
     }
 }
 
-/// Whether every NVLink domain of the set is ready.
-fn formed(view: &SetView) -> bool {
+/// Whether the NVLink domain of the set is ready with all its nodes.
+fn formed(view: &SetView, nodes: usize) -> bool {
     let mut domains = view.replicas.iter().flat_map(|replica| &replica.domains);
-    domains.all(|domain| domain.state == "Ready" && domain.nodes > 0)
+    domains.any(|domain| domain.state == "Ready" && domain.ready_nodes == nodes)
 }
 
 fn group(view: &SetView) -> Option<&GroupView> {

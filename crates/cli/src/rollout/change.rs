@@ -144,7 +144,7 @@ fn pause(set: &PodCliqueSet, paused: bool) -> Result<Decision> {
         ));
     }
     let mut desired = set.clone();
-    desired.spec.update_strategy.get_or_insert_default().paused = Some(paused);
+    desired.spec.update_strategy.get_or_insert_default().paused = paused.then_some(true);
     Ok(decision(set, Some(desired), word.to_owned()))
 }
 

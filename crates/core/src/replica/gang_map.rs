@@ -37,11 +37,11 @@ pub(crate) fn plan(replica: &Replica<'_>, draft: &mut Draft) {
 
 /// The change that the planner of coherent updates decided on, and nothing else. One that is being deleted is made again
 /// when it is gone.
-pub(crate) fn change(replica: &Replica<'_>, step: &Step, map: &Map) -> Vec<Vec<Command>> {
+pub(crate) fn change(replica: &Replica<'_>, step: &Step, map: &Map) -> Option<Command> {
     let (context, index) = (replica.context, replica.layout.index);
     let spec = step.to_spec(context, replica.snapshot, map);
     let made_from = MadeFrom::of(context.facts.set, replica.snapshot);
-    let command = match replica.snapshot.map.as_deref() {
+    match replica.snapshot.map.as_deref() {
         None => Some(Command::Create(objects::gang_map(
             &context.facts,
             index,
@@ -56,26 +56,21 @@ pub(crate) fn change(replica: &Replica<'_>, step: &Step, map: &Map) -> Vec<Vec<C
                 "spec": patch,
             }),
         }),
-    };
-    command.into_iter().map(|command| vec![command]).collect()
+    }
 }
 
 /// Writes what has to be remembered of an update. The planner changes the map only when that is stored.
-pub(crate) fn remember(replica: &Replica<'_>, step: &Step, draft: &mut Draft) {
-    if let Some(at) = step.outcome.deadline {
-        draft.wake_at(at);
-    }
-    let Some(stored) = replica.snapshot.map.as_deref() else {
-        return;
-    };
-    if let Some(patch) = step.status_patch(replica.snapshot) {
-        let urgent = step.record_is_urgent(replica.snapshot);
-        draft.statuses.push(Command::Status {
-            target: target_of(Kind::PodGangMap, &stored.metadata),
-            patch,
-            urgency: if urgent { Urgency::Now } else { Urgency::Settling },
-        });
-    }
+pub(crate) fn remember(replica: &Replica<'_>, step: &Step) -> Option<Command> {
+    let stored = replica.snapshot.map.as_deref()?;
+    step.status_patch(replica.snapshot).map(|patch| Command::Status {
+        target: target_of(Kind::PodGangMap, &stored.metadata),
+        patch,
+        urgency: if step.outcome.awaits_record {
+            Urgency::Now
+        } else {
+            Urgency::Settling
+        },
+    })
 }
 
 /// Whether the stored map was made from a later state of the set than this snapshot: whatever would be planned from it

@@ -160,7 +160,10 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
     let groups = group_status::plan(&replica, &rolling, &terminating, &mut draft);
     let gangs = gang_status::plan(&replica, &pods, &pod_groups, &mut draft);
     if let Some(step) = &step {
-        gang_map::remember(&replica, step, &mut draft);
+        if let Some(at) = step.outcome.deadline {
+            draft.wake_at(at);
+        }
+        draft.statuses.extend(gang_map::remember(&replica, step));
     }
     let mut summary = summarise(&replica, &groups, rolling.is_idle());
     if let Some(step) = step.as_ref().filter(|_| directive == Directive::Coherent) {
@@ -184,9 +187,13 @@ pub fn plan_replica(context: &SetContext<'_>, snapshot: &ReplicaSnapshot, now: T
         };
     }
     // Whatever else was planned follows from the map as it was.
-    if let Some((step, map)) = step.as_ref().and_then(|step| Some((step, step.outcome.map.as_ref()?))) {
+    let decided = step.as_ref().and_then(|step| match &step.outcome.map {
+        Some(map) => Some(gang_map::change(&replica, step, map)),
+        None => step.outcome.awaits_record.then(|| gang_map::remember(&replica, step)),
+    });
+    if let Some(command) = decided {
         return ReplicaPlan {
-            stages: gang_map::change(&replica, step, map),
+            stages: command.into_iter().map(|command| vec![command]).collect(),
             deadline: draft.deadline,
             summary,
         };

@@ -566,6 +566,7 @@ fn pod_facts(pod: &Value) -> PodFacts {
                 annotations: kept(&pod["metadata"]["annotations"], &STAMP_ANNOTATIONS),
                 scheduling_group: None,
             },
+            group_index: label(labels::SCALING_GROUP_POD_INDEX).parse().ok(),
         },
         template_hash: label(labels::POD_TEMPLATE_HASH),
         created,

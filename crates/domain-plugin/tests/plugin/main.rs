@@ -1,6 +1,7 @@
 //! The plugin, spoken to as a kubelet does: real gRPC over its Unix sockets, an embedded API server, and files in place of
 //! the hardware.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(missing_docs, unreachable_pub, reason = "a test")]
 
 mod kubelet;
 mod node;

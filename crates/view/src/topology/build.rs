@@ -102,8 +102,9 @@ pub fn facts<'a>(nodes: impl IntoIterator<Item = &'a Node>, pods: impl IntoItera
 }
 
 /// Levels by well-known labels, where no binding says what they are.
-pub fn guessed_levels<'a>(nodes: impl IntoIterator<Item = &'a Node> + Clone) -> Vec<Level> {
-    let known = |key: &str| nodes.clone().into_iter().any(|node| node.labels().contains_key(key));
+pub fn guessed_levels<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Vec<Level> {
+    let nodes: Vec<&Node> = nodes.into_iter().collect();
+    let known = |key: &str| nodes.iter().any(|node| node.labels().contains_key(key));
     let levels = WELL_KNOWN.iter().filter(|(_, key)| known(key));
     let level = |(domain, key): &(&str, &str)| Level {
         domain: (*domain).to_owned(),

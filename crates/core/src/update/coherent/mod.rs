@@ -50,6 +50,7 @@ pub fn plan(
         return Outcome {
             map: Some(adopt::plan(target, observed)),
             record: record.clone(),
+            awaits_record: false,
             phase: Phase::Adopt,
             reason: Reason::None,
             deadline: None,
@@ -107,7 +108,8 @@ impl<'a> Planner<'a> {
         let done = self.is_done();
         let failed = phase == Phase::Stalled && reason == Reason::UnitsNotReady;
         // The record comes first: a unit that is added later must not pass for one that was available before.
-        let map = map.filter(|_| self.record == *before);
+        let awaits_record = map.is_some() && self.record != *before;
+        let map = map.filter(|_| !awaits_record);
         let progress = (0..self.target.components.len()).map(|component| Progress {
             desired: self.target.components[component].desired,
             available: self.census.available(component),
@@ -116,6 +118,7 @@ impl<'a> Planner<'a> {
         });
         Outcome {
             deadline: self.deadline(phase),
+            awaits_record,
             map,
             phase,
             reason,

@@ -355,6 +355,8 @@ pub struct Outcome {
     pub map: Option<Map>,
     /// The record to store.
     pub record: ReplicaRecord,
+    /// Whether the map changes once the record is stored. Until then nothing that follows from the map is of use.
+    pub awaits_record: bool,
     /// Where the replica stands.
     pub phase: Phase,
     /// Why it waits.

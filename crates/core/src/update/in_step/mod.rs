@@ -136,14 +136,6 @@ impl Step {
         status_patch(stored.status.as_ref(), &after)
     }
 
-    /// Whether the planner waits for the record before it changes the map.
-    pub(crate) fn record_is_urgent(&self, snapshot: &ReplicaSnapshot) -> bool {
-        let stored = snapshot.map.as_ref();
-        let before = stored.map(|stored| record::read(stored.status.as_ref(), &self.components));
-        let waits = matches!(self.outcome.phase, Phase::Settling | Phase::Queued | Phase::Idle);
-        before.unwrap_or_default() != self.outcome.record && !waits
-    }
-
     fn counters(&self, wanted: impl Fn(usize) -> bool) -> BTreeMap<String, ComponentCounters> {
         let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
         let all = self.components.iter().zip(&self.outcome.progress).enumerate();
