@@ -11,10 +11,6 @@ pub const MOST_REPLICAS: i32 = 10_000;
 pub const MOST_COPIES: i32 = 5_000;
 /// `spec.replicas` of a PodClique.
 pub const MOST_PODS: i32 = 5_000;
-/// PodCliques, and as many PodCliqueScalingGroups, of a template. It lets the API server bound what its rules cost.
-pub const MOST_CLIQUES: i32 = 256;
-/// Characters of the name of a clique or group in a template: names of objects are made from it.
-pub const LONGEST_NAME: i32 = 63;
 /// Pods of one gang. A PodGang lists them by namespace and name, and this many fit into one object whatever their names.
 pub const MOST_PODS_IN_GANG: u64 = 5_000;
 /// Pods of a whole set: what a Kubernetes cluster is built for.

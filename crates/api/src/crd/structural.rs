@@ -15,7 +15,6 @@ use crate::types::parts::{DEFAULT, KUBERNETES_TYPE, REQUIRED, WITHOUT};
 /// Keywords that mean the same in both worlds and hold no schema.
 const KEPT: &[&str] = &[
     "description",
-    "maxItems",
     "maxLength",
     "maximum",
     "minItems",

@@ -105,23 +105,10 @@ pub(crate) fn pack_rules() -> Value {
 
 /// New sets must not use the old name of `pack.required`; existing ones may keep it.
 pub(crate) fn pack_domain_rules() -> Value {
-    const MESSAGE: &str = "packDomain is deprecated and cannot be used on new workloads; use pack.required";
-    // A path cannot carry an index, so the message names what is meant.
-    let of_list = |list: &str, one: &str| {
-        let uses = "has(e.topologyConstraint) && has(e.topologyConstraint.packDomain)";
-        json!({
-            "rule": format!("oldSelf.hasValue() || !has(self{list}) || self{list}.all(e, !({uses}))"),
-            "message": MESSAGE,
-            "messageExpression": format!("'{MESSAGE} ({one} ' + self{list}.filter(e, {uses}).map(e, e.name).join(', ') + ')'"),
-            "reason": "FieldValueForbidden",
-            "fieldPath": list,
-            "optionalOldSelf": true,
-        })
-    };
     let rule = |field_path: &str, rule: &str| {
         json!({
             "rule": format!("oldSelf.hasValue() || {rule}"),
-            "message": MESSAGE,
+            "message": "packDomain is deprecated and cannot be used on new workloads; use pack.required",
             "reason": "FieldValueForbidden",
             "fieldPath": field_path,
             "optionalOldSelf": true,
@@ -132,7 +119,15 @@ pub(crate) fn pack_domain_rules() -> Value {
             ".spec.template.topologyConstraint.packDomain",
             "!has(self.spec.template.topologyConstraint) || !has(self.spec.template.topologyConstraint.packDomain)",
         ),
-        of_list(".spec.template.cliques", "cliques"),
-        of_list(".spec.template.podCliqueScalingGroups", "groups"),
+        rule(
+            ".spec.template.cliques",
+            "!has(self.spec.template.cliques) || self.spec.template.cliques.all(c, \
+             !has(c.topologyConstraint) || !has(c.topologyConstraint.packDomain))",
+        ),
+        rule(
+            ".spec.template.podCliqueScalingGroups",
+            "!has(self.spec.template.podCliqueScalingGroups) || self.spec.template.podCliqueScalingGroups.all(g, \
+             !has(g.topologyConstraint) || !has(g.topologyConstraint.packDomain))",
+        ),
     ])
 }

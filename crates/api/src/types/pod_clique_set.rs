@@ -171,7 +171,7 @@ string_enum! {
 pub struct PodCliqueSetTemplate {
     /// The cliques; their order counts when they start in order.
     #[serde(default)]
-    #[schemars(extend("x-required" = true, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = crate::sizes::MOST_CLIQUES))]
+    #[schemars(extend("x-required" = true, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub cliques: Vec<PodCliqueTemplate>,
     /// In which order the cliques start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,7 +197,6 @@ pub struct PodCliqueSetTemplate {
     pub resource_sharing: Vec<ResourceSharing>,
     /// Cliques that scale together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("maxItems" = crate::sizes::MOST_CLIQUES))]
     pub pod_clique_scaling_groups: Vec<PodCliqueScalingGroupConfig>,
     /// Fields of newer versions.
     #[serde(flatten)]
@@ -211,7 +210,7 @@ pub struct PodCliqueSetTemplate {
 pub struct PodCliqueTemplate {
     /// Its name, unique in the template.
     #[serde(default)]
-    #[schemars(extend("x-required" = true, "maxLength" = crate::sizes::LONGEST_NAME))]
+    #[schemars(extend("x-required" = true))]
     pub name: String,
     /// Labels for the clique and its pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -245,7 +244,7 @@ pub struct PodCliqueTemplate {
 pub struct PodCliqueScalingGroupConfig {
     /// Its name, unique in the template.
     #[serde(default)]
-    #[schemars(extend("x-required" = true, "maxLength" = crate::sizes::LONGEST_NAME))]
+    #[schemars(extend("x-required" = true))]
     pub name: String,
     /// Member cliques, by name.
     #[serde(default)]
