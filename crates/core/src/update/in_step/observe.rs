@@ -7,7 +7,7 @@ use coppice_api::names::{Epoch, labels, parsing::parse_index};
 use coppice_api::types::{PodClique, PodGangRole};
 use jiff::Timestamp;
 
-use crate::components::{ComponentFacts, is_known, may_adopt, revision_of_labels};
+use crate::components::{ComponentFacts, is_known, may_adopt, revision_of_labels, source};
 use crate::context::SetContext;
 use crate::gang_map::entry_of_gang;
 use crate::snapshot::{PodFacts, ReplicaSnapshot};
@@ -162,15 +162,21 @@ impl Reader<'_> {
         if let Some(found) = revision_of_labels(self.context, component, has) {
             return Revision::new(&found);
         }
-        let is_known = |(home, pod): &(Home<'_>, &PodFacts)| self.is_known(*home, pod);
         let entry = self
             .map
             .and_then(|map| map.entries.iter().find(|entry| entry.epoch == unit.epoch));
         let share = entry.and_then(|entry| entry.shares.get(&unit.component));
-        match share {
-            // Pods of several revisions are no unit of any.
-            _ if pods.iter().any(is_known) => Revision::new("mixed"),
+        let fits = |share: &&Share| {
+            let mut all = pods.iter();
+            all.all(|(home, pod)| {
+                let expected = source(self.context, component, share.revision.as_str(), home.position);
+                !self.is_known(*home, pod) || expected.is_some_and(|expected| expected.hash == pod.template_hash)
+            })
+        };
+        match share.filter(fits) {
             Some(share) => share.revision.clone(),
+            // Pods of several revisions are no unit of any.
+            None if pods.iter().any(|(home, pod)| self.is_known(*home, pod)) => Revision::new("mixed"),
             None => Revision::new(pods.first().map_or("", |(_, pod)| pod.template_hash.as_str())),
         }
     }
