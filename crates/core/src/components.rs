@@ -113,6 +113,30 @@ pub fn source<'a>(
     })
 }
 
+/// Whether a pod of a clique may be adopted by a unit at a revision: its label does not name another template that is
+/// known. One with another template left its unit when the unit was moved.
+pub fn may_adopt(
+    context: &SetContext<'_>,
+    component: &ComponentFacts,
+    wanted: &str,
+    position: usize,
+    label: &str,
+) -> bool {
+    let expected = source(context, component, wanted, position);
+    !context.coherent() || !is_known(context, position, label) || expected.is_none_or(|expected| expected.hash == label)
+}
+
+/// Whether a label names the template of a clique in the set or in a stored revision.
+pub fn is_known(context: &SetContext<'_>, position: usize, label: &str) -> bool {
+    let name = &context.facts.cliques[position].template.name;
+    let mut stored = context.revisions.iter();
+    context.identities[position].matches_label(label)
+        || stored.any(|stored| {
+            let identity = stored.identity(name);
+            identity.is_some_and(|identity| identity.matches_label(label))
+        })
+}
+
 /// The revision that the pods of a unit have, by the identities that their labels name for each clique; none when they
 /// name no revision that is known, or not the same one.
 pub fn revision_of_labels(

@@ -148,7 +148,7 @@ pub fn plan_set(context: &SetContext<'_>, snapshot: &SetSnapshot, now: Timestamp
                 message,
             }));
         }
-        second.extend(news_of_update(&before, &after, target.clone()));
+        second.extend(news_of_update(&before, &after, &target));
         if let Some(message) =
             status::told_guarantees(&after).filter(|message| status::told_guarantees(&before) != Some(message))
         {
@@ -197,7 +197,7 @@ fn of_predecessor(context: &SetContext<'_>, snapshot: &SetSnapshot) -> Vec<Optio
 }
 
 /// What people are to know of a coherent update: that it stands still, and that it was taken back.
-fn news_of_update(before: &PodCliqueSetStatus, after: &PodCliqueSetStatus, target: Target) -> Vec<Command> {
+fn news_of_update(before: &PodCliqueSetStatus, after: &PodCliqueSetStatus, target: &Target) -> Vec<Command> {
     let event = |reason: Reason, message: String| Command::Event {
         target: target.clone(),
         warning: true,

@@ -4,7 +4,7 @@ mod attempt;
 mod clique;
 mod edits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coppice_api::names::{labels, parsing::parse_index};
@@ -17,7 +17,7 @@ pub use clique::CliqueState;
 use clique::Homes;
 pub(crate) use edits::means_the_set;
 
-use crate::components::{ComponentFacts, components};
+use crate::components::{ComponentFacts, components, may_adopt};
 use crate::context::SetContext;
 use crate::gang_map::{GangMap, Generation, StoredGangs, entry_of_gang};
 use crate::layout::{LiveSizes, ReplicaLayout};
@@ -85,8 +85,7 @@ impl<'a> Replica<'a> {
                 CliqueState::read(context, snapshot, &layout, clique, &homes, pods)
             })
             .collect();
-        drop(homes);
-        Self {
+        let mut replica = Self {
             context,
             snapshot,
             layout,
@@ -94,6 +93,42 @@ impl<'a> Replica<'a> {
             components: if by_map { components(context) } else { Vec::new() },
             by_map,
             now,
+        };
+        replica.turn_away();
+        replica
+    }
+
+    /// Pods that name no known gang are not adopted by a unit with another template: they are left of one that was moved.
+    fn turn_away(&mut self) {
+        if !self.by_map {
+            return;
+        }
+        let known = match homes(self.snapshot, &self.layout) {
+            Homes::ByLabel(gangs) => gangs
+                .keys()
+                .map(|name| (*name).to_owned())
+                .collect::<BTreeSet<String>>(),
+            Homes::ByClique => return,
+        };
+        for (clique, state) in self.layout.cliques.iter().zip(&mut self.cliques) {
+            let mut components = self.components.iter();
+            let component = components.find(|component| component.cliques.contains(&clique.position));
+            let entry = self.layout.gangs[clique.newest().gang].entry;
+            let (Some(component), Some(entry)) = (component, entry) else {
+                continue;
+            };
+            let revision = self.layout.map.entries[entry].revision(&component.name);
+            let revision = revision.unwrap_or(&component.wanted);
+            let fits = |pod: &PodFacts| {
+                known.contains(&pod.membership.gang)
+                    || may_adopt(self.context, component, revision, clique.position, &pod.template_hash)
+            };
+            if let Some(newest) = state.parts.last_mut() {
+                let (stay, go) = std::mem::take(newest).into_iter().partition(|pod| fits(pod));
+                *newest = stay;
+                let mut go: Vec<&Arc<PodFacts>> = go;
+                state.strays.append(&mut go);
+            }
         }
     }
 

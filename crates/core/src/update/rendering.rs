@@ -138,16 +138,3 @@ pub(crate) fn beyond_map<'a>(replica: &Replica<'a>, index: usize, kept: &[&'a Po
     }
     gone
 }
-
-/// Whether a hash names a template of a clique that is known: that of the set, or one of a stored revision.
-pub(crate) fn is_named(replica: &Replica<'_>, index: usize, hash: &str) -> bool {
-    let position = replica.layout.cliques[index].position;
-    let name = &replica.context.facts.cliques[position].template.name;
-    let mut stored = replica.context.revisions.iter();
-    let stored = stored.any(|stored| {
-        stored
-            .identity(name)
-            .is_some_and(|identity| identity.matches_label(hash))
-    });
-    stored || replica.context.identities[position].matches_label(hash)
-}

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::Step;
+use crate::components;
 use crate::draft::Draft;
 use crate::health::terminating::Terminating;
 use crate::layout::Place;
@@ -45,7 +46,8 @@ fn give_template(replica: &Replica<'_>, index: usize, rolling: &mut Rolling, dra
     let has_it = if source.is_of_set {
         state.current
     } else {
-        let is_known = state.current || rendering::is_named(replica, index, &state.hash);
+        let position = replica.layout.cliques[index].position;
+        let is_known = state.current || components::is_known(replica.context, position, &state.hash);
         state.hash == source.hash || !is_known
     };
     if has_it {

@@ -7,12 +7,12 @@ use coppice_api::names::{Epoch, labels, parsing::parse_index};
 use coppice_api::types::{PodClique, PodGangRole};
 use jiff::Timestamp;
 
-use crate::components::{ComponentFacts, revision_of_labels};
+use crate::components::{ComponentFacts, is_known, may_adopt, revision_of_labels, source};
 use crate::context::SetContext;
 use crate::gang_map::entry_of_gang;
 use crate::snapshot::{PodFacts, ReplicaSnapshot};
 use crate::state::means_the_set;
-use crate::update::coherent::{LiveUnit, Map, Observed, Revision, Role, Units};
+use crate::update::coherent::{LiveUnit, Map, Observed, Revision, Role, Share, Units};
 
 /// What is known of a clique that exists: its component, and its copy in a scaling group.
 #[derive(Clone, Copy)]
@@ -26,6 +26,9 @@ struct Home<'a> {
     adopted: Option<&'a str>,
 }
 
+/// The pods of one unit.
+type PodsOfUnit<'a> = Vec<(Home<'a>, &'a PodFacts)>;
+
 pub(super) fn observe(
     context: &SetContext<'_>,
     snapshot: &ReplicaSnapshot,
@@ -35,7 +38,7 @@ pub(super) fn observe(
     let homes = homes(context, snapshot, components);
     let gangs = Gangs::new(context, snapshot, components, map);
     // Pods of one clique in one epoch; a copy is all cliques that it has there.
-    let mut units: BTreeMap<(usize, Option<u32>, Epoch), (Role, Vec<(Home<'_>, &PodFacts)>)> = BTreeMap::new();
+    let mut units: BTreeMap<(usize, Option<u32>, Epoch), (Role, PodsOfUnit<'_>)> = BTreeMap::new();
     for pod in snapshot.pods.values().filter(|pod| pod.ended.is_none()) {
         let Some(home) = homes.get(pod.clique.as_str()) else {
             continue;
@@ -43,7 +46,7 @@ pub(super) fn observe(
         if home.clique.metadata.uid.as_deref() != Some(&pod.owner_uid) {
             continue;
         }
-        let (epoch, role) = gangs.of_pod(pod, *home);
+        let (epoch, role) = gangs.of_pod(context, components, pod, *home);
         let of_unit = units
             .entry((home.component, home.copy, epoch))
             .or_insert((role, Vec::new()));
@@ -159,15 +162,21 @@ impl Reader<'_> {
         if let Some(found) = revision_of_labels(self.context, component, has) {
             return Revision::new(&found);
         }
-        let is_known = |(home, pod): &(Home<'_>, &PodFacts)| self.is_known(*home, pod);
         let entry = self
             .map
             .and_then(|map| map.entries.iter().find(|entry| entry.epoch == unit.epoch));
         let share = entry.and_then(|entry| entry.shares.get(&unit.component));
-        match share {
-            // Pods of several revisions are no unit of any.
-            _ if pods.iter().any(is_known) => Revision::new("mixed"),
+        let fits = |share: &&Share| {
+            let mut all = pods.iter();
+            all.all(|(home, pod)| {
+                let expected = source(self.context, component, share.revision.as_str(), home.position);
+                !self.is_known(*home, pod) || expected.is_some_and(|expected| expected.hash == pod.template_hash)
+            })
+        };
+        match share.filter(fits) {
             Some(share) => share.revision.clone(),
+            // Pods of several revisions are no unit of any.
+            None if pods.iter().any(|(home, pod)| self.is_known(*home, pod)) => Revision::new("mixed"),
             None => Revision::new(pods.first().map_or("", |(_, pod)| pod.template_hash.as_str())),
         }
     }
@@ -180,17 +189,6 @@ impl Reader<'_> {
     fn is_known(&self, home: Home<'_>, pod: &PodFacts) -> bool {
         home.adopted == Some(pod.template_hash.as_str()) || is_known(self.context, home.position, &pod.template_hash)
     }
-}
-
-/// Whether a label names the template of a clique in the set or in a stored revision.
-fn is_known(context: &SetContext<'_>, position: usize, label: &str) -> bool {
-    let name = &context.facts.cliques[position].template.name;
-    let mut stored = context.revisions.iter();
-    context.identities[position].matches_label(label)
-        || stored.any(|stored| {
-            let identity = stored.identity(name);
-            identity.is_some_and(|identity| identity.matches_label(label))
-        })
 }
 
 fn since(pod: &PodFacts) -> Option<Timestamp> {
@@ -252,7 +250,7 @@ fn homes<'a>(
 struct Gangs {
     known: BTreeMap<String, (Epoch, Role)>,
     /// For each component the epoch that adopts pods of gangs that are not known; for copies by index.
-    adopting: BTreeMap<(usize, Option<u32>), (Epoch, Role)>,
+    adopting: BTreeMap<(usize, Option<u32>), (Epoch, Role, Revision)>,
     minimum: Vec<u32>,
     /// The gangs of each entry.
     of_entries: BTreeMap<Epoch, BTreeSet<String>>,
@@ -277,6 +275,7 @@ impl Gangs {
         let mut of_entries: BTreeMap<Epoch, BTreeSet<String>> = BTreeMap::new();
         for entry in map.iter().flat_map(|map| &map.entries) {
             let place = (entry.epoch, entry.role);
+            let adopted = |share: &Share| (entry.epoch, entry.role, share.revision.clone());
             let of_entry = of_entries.entry(entry.epoch).or_default();
             if entry.role.is_one_gang() {
                 of_entry.insert(name.anchor_gang_name(entry.epoch));
@@ -286,14 +285,14 @@ impl Gangs {
                     (Units::Copies(copies), Some(group)) => {
                         let scaling_group = name.scaling_group(&facts.groups[group].config.name);
                         for &copy in copies {
-                            adopting.insert((component, Some(copy)), place);
+                            adopting.insert((component, Some(copy)), adopted(share));
                             if !entry.role.is_one_gang() {
                                 of_entry.insert(scaling_group.copy_gang_name(entry.epoch, copy));
                             }
                         }
                     }
                     // Entries come in ascending order, so the newest stays.
-                    _ => drop(adopting.insert((component, None), place)),
+                    _ => drop(adopting.insert((component, None), adopted(share))),
                 }
             }
             known.extend(of_entry.iter().map(|gang| (gang.clone(), place)));
@@ -311,15 +310,29 @@ impl Gangs {
     }
 
     /// The epoch that a pod was created for. One that names no known gang comes from another operator, or from a version
-    /// without maps: it belongs where the map has its unit, or where a deployment would.
-    fn of_pod(&self, pod: &PodFacts, home: Home<'_>) -> (Epoch, Role) {
-        let known = self.known.get(&pod.membership.gang);
-        let adopted = || self.adopting.get(&(home.component, home.copy));
-        let by_index = match home.copy {
+    /// without maps: it belongs where the map has its unit, or where a deployment would. With another template than its
+    /// unit it is what is left of a unit that was moved, and belongs nowhere.
+    fn of_pod(
+        &self,
+        context: &SetContext<'_>,
+        components: &[ComponentFacts],
+        pod: &PodFacts,
+        home: Home<'_>,
+    ) -> (Epoch, Role) {
+        if let Some(known) = self.known.get(&pod.membership.gang) {
+            return *known;
+        }
+        if let Some((epoch, role, revision)) = self.adopting.get(&(home.component, home.copy)) {
+            let component = &components[home.component];
+            if may_adopt(context, component, revision.as_str(), home.position, &pod.template_hash) {
+                return (*epoch, *role);
+            }
+            return (Epoch::parse("0").unwrap_or(Epoch::FIRST), *role);
+        }
+        match home.copy {
             Some(copy) if copy >= self.minimum[home.component] => (Epoch::FIRST.next(), Role::Tail),
             _ => (Epoch::FIRST, Role::Anchor),
-        };
-        known.or_else(adopted).copied().unwrap_or(by_index)
+        }
     }
 
     /// The epochs whose gangs were all scheduled.
