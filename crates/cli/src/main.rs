@@ -31,6 +31,7 @@ mod screen;
 mod status;
 mod topology;
 mod up;
+mod version;
 mod view;
 
 use std::ffi::{OsStr, OsString};
@@ -95,6 +96,7 @@ enum Command {
     Initc(initc::Initc),
     ComputeDomainController(compute_domain_controller::ComputeDomainController),
     ComputeDomainDaemon(compute_domain_daemon::ComputeDomainDaemon),
+    Version(version::Version),
     /// Print the completion script of a shell
     Completion {
         /// The shell
@@ -194,6 +196,7 @@ async fn main() -> ExitCode {
         Command::Initc(initc) => initc.run().await,
         Command::ComputeDomainController(controller) => controller.run().await,
         Command::ComputeDomainDaemon(daemon) => daemon.run().await,
+        Command::Version(version) => version.run(),
         Command::Completion { shell } => {
             let name = Path::new(&program)
                 .file_stem()

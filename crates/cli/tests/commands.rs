@@ -356,6 +356,8 @@ fn the_program_is_a_plugin_of_kubectl() {
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
     };
     assert!(said(&["--version"]).starts_with("kubectl grove "));
+    assert!(said(&["version"]).contains("grove.io/v1alpha1"));
+    assert!(said(&["version", "-o", "json"]).contains("\"kind\": \"VersionView\""));
     assert!(said(&["get", "--help"]).contains("Usage: kubectl grove get"));
     assert!(said(&["got"]).contains("Usage: kubectl grove <COMMAND>"));
     assert!(said(&["completion", "bash"]).contains("kubectl-grove"));
@@ -370,9 +372,14 @@ async fn an_operator_on_definitions_of_an_older_version_says_what_to_install() {
     let name = "podgangmaps.grove.io";
     definitions.delete(name, &DeleteParams::default()).await.unwrap();
     let gone = |object: Option<&CustomResourceDefinition>| object.is_none();
-    kube::runtime::wait::await_condition(definitions, name, gone).await.unwrap();
+    kube::runtime::wait::await_condition(definitions, name, gone)
+        .await
+        .unwrap();
     let output = transcript.output("operator --kubeconfig cluster");
     let words = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(8), "{words}");
-    assert!(words.contains("no podgangmaps") && words.contains("next: coppice crds install"), "{words}");
+    assert!(
+        words.contains("no podgangmaps") && words.contains("next: coppice crds install"),
+        "{words}"
+    );
 }
