@@ -142,7 +142,7 @@ impl World {
     pub(crate) fn fail(&mut self, name: &str) {
         let ended = self.now;
         self.edit("Pod", name, |pod| {
-            pod["status"] = json!({"phase": "Failed", "ended": ended})
+            pod["status"] = json!({"phase": "Failed", "ended": ended});
         });
     }
 
