@@ -35,6 +35,7 @@ mod screen;
 mod status;
 mod topology;
 mod up;
+mod version;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -101,6 +102,7 @@ enum Command {
     ComputeDomainController(compute_domain_controller::ComputeDomainController),
     ComputeDomainDaemon(compute_domain_daemon::ComputeDomainDaemon),
     ComputeDomainKubeletPlugin(compute_domain_kubelet_plugin::ComputeDomainKubeletPlugin),
+    Version(version::Version),
     /// Print the completion script of a shell
     Completion {
         /// The shell
@@ -209,6 +211,7 @@ async fn main() -> ExitCode {
         Command::ComputeDomainController(controller) => controller.run().await,
         Command::ComputeDomainDaemon(daemon) => daemon.run().await,
         Command::ComputeDomainKubeletPlugin(plugin) => plugin.run().await,
+        Command::Version(version) => version.run(),
         Command::Completion { shell } => {
             let name = Path::new(&program)
                 .file_stem()

@@ -356,6 +356,8 @@ fn the_program_is_a_plugin_of_kubectl() {
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
     };
     assert!(said(&["--version"]).starts_with("kubectl grove "));
+    assert!(said(&["version"]).contains("grove.io/v1alpha1"));
+    assert!(said(&["version", "-o", "json"]).contains("\"kind\": \"VersionView\""));
     assert!(said(&["get", "--help"]).contains("Usage: kubectl grove get"));
     assert!(said(&["got"]).contains("Usage: kubectl grove <COMMAND>"));
     assert!(said(&["completion", "bash"]).contains("kubectl-grove"));

@@ -586,7 +586,7 @@ fn a_group_that_is_scaled_beyond_what_there_is_room_for_is_still_updated() {
     world.capacity = Some(world.pods().len());
     assert_eq!(world.get("PodCliqueSet", "wl")["status"]["updatedReplicas"], 1);
     world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
-        group["spec"]["replicas"] = 6.into()
+        group["spec"]["replicas"] = 6.into();
     });
     world.edit("PodClique", "wl-0-pc-a", |clique| clique["spec"]["replicas"] = 5.into());
     world.settle();

@@ -8,6 +8,7 @@ use super::{Draft, Replica};
 use crate::backends::Stamp;
 use crate::command::{Command, Kind};
 use crate::layout::Place;
+use crate::objects::pod_index_offset;
 use crate::snapshot::{Membership, target_of};
 
 /// Corrects the labels of cliques. Cliques come before the gangs, pods after them.
@@ -39,6 +40,7 @@ pub(crate) fn plan_cliques(replica: &Replica<'_>, draft: &mut Draft) {
 pub(crate) fn plan_pods(replica: &Replica<'_>, draft: &mut Draft) {
     let backend = replica.context.backend();
     for (clique, state) in replica.layout.cliques.iter().zip(&replica.cliques) {
+        let offset = pod_index_offset(&replica.layout, clique);
         for (share, pods) in clique.shares.iter().zip(&state.parts) {
             let gang = &replica.layout.gangs[share.gang];
             // A pod is not given a gang that does not exist yet.
@@ -47,7 +49,10 @@ pub(crate) fn plan_pods(replica: &Replica<'_>, draft: &mut Draft) {
             }
             let stamp = backend.stamp(&gang.name, &clique.name);
             for pod in pods {
-                if let Some(patch) = correction(&pod.membership, &gang.name, &stamp) {
+                let index = offset
+                    .zip(pod.index)
+                    .map(|(offset, index)| offset.saturating_add(index));
+                if let Some(patch) = correction(&pod.membership, &gang.name, &stamp, index) {
                     let target = pod.target();
                     draft.pods.push(Command::Merge { target, patch });
                 }
@@ -56,9 +61,13 @@ pub(crate) fn plan_pods(replica: &Replica<'_>, draft: &mut Draft) {
     }
 }
 
-/// The patch that gives a pod its gang. What only another scheduler reads of it is left alone.
-fn correction(stored: &Membership, gang: &str, stamp: &Stamp) -> Option<Value> {
+/// The patch that gives a pod its gang, and its index in its copy: that moves when a clique before it is resized. A pod made
+/// before there was such an index is not given one, for its containers could not read it.
+fn correction(stored: &Membership, gang: &str, stamp: &Stamp, index: Option<u32>) -> Option<Value> {
     let mut labels = Map::new();
+    if let (Some(_), Some(index)) = (stored.group_index.filter(|stored| Some(*stored) != index), index) {
+        labels.insert(labels::SCALING_GROUP_POD_INDEX.to_owned(), index.to_string().into());
+    }
     if stored.gang != gang {
         labels.insert(labels::POD_GANG.to_owned(), gang.into());
     }
