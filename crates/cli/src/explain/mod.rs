@@ -38,7 +38,7 @@ pub(crate) struct Explain {
     #[arg(short, long, value_enum, default_value_t = Output::Text, value_name = "FORM")]
     output: Output,
     /// Assume a change and explain what would be then; may be repeated:
-    /// tolerate=KEY[=VALUE]:EFFECT, uncordon=NODE, ready=NODE, drop-selector=KEY, drop-affinity, drop-ports,
+    /// tolerate=KEY[=VALUE]:EFFECT, uncordon=NODE, ready=NODE, drop-selector=KEY, drop-affinity, drop-ports, drop-volumes,
     /// drop-anti-affinity, prefer=KEY, evict=GANG, add-nodes=COUNT:LIKE
     #[arg(long, value_name = "CHANGE")]
     what_if: Vec<String>,
