@@ -247,9 +247,8 @@ impl ClusterState {
             found.map_or(0, |(_, request)| *request)
         };
         let mut to_attach = self.to_attach(node, shape);
-        let full = to_attach.find(|(column, missing)| {
-            missing.saturating_add(per_pod(*column)) > self.free_on(node, *column).max(0)
-        });
+        let full = to_attach
+            .find(|(column, missing)| missing.saturating_add(per_pod(*column)) > self.free_on(node, *column).max(0));
         full.map(|(column, _)| self.columns.name(column))
     }
 
@@ -353,7 +352,10 @@ impl ClusterState {
         let at = node.index();
         let limited = self.shapes.get(shape).attached.iter();
         let limited: Vec<Column> = limited.map(|(column, _)| *column).collect();
-        let before: Vec<usize> = limited.iter().map(|column| self.attached_on(node, *column).len()).collect();
+        let before: Vec<usize> = limited
+            .iter()
+            .map(|column| self.attached_on(node, *column).len())
+            .collect();
         let residents = &mut self.residents[at];
         match residents.binary_search_by_key(&shape, |(id, _)| *id) {
             Ok(found) => {

@@ -162,7 +162,9 @@ impl Change {
                 demands.node.volumes.clear();
                 demands.claims.clear();
                 demands.attached.clear();
-                demands.requests.retain(|resource, _| attached_driver(resource).is_none());
+                demands
+                    .requests
+                    .retain(|resource, _| attached_driver(resource).is_none());
             }),
             Self::Unpin => gang.placement_group.iter_mut().for_each(|group| group.pinned = None),
             Self::PreferPacking { part, key } => prefer(gang, part, key),

@@ -230,7 +230,9 @@ impl Scene<'_> {
             let (code, what) = reason.told();
             let message = match reason {
                 RuledOut::Volume(_) => format!("{what} is out of reach of {nodes} nodes; without that the gang fits"),
-                RuledOut::AttachLimit(_) => format!("{nodes} nodes cannot take more of {what}; without that the gang fits"),
+                RuledOut::AttachLimit(_) => {
+                    format!("{nodes} nodes cannot take more of {what}; without that the gang fits")
+                }
                 _ => continue,
             };
             causes.insert(Reason::new(code, message), what);
@@ -238,8 +240,9 @@ impl Scene<'_> {
         if causes.is_empty() {
             for claim in self.gang.claims.values() {
                 let what = claim.what.clone();
-                let message =
-                    format!("{what}: its pods have no one place with the volume in reach; if they had, the gang would fit");
+                let message = format!(
+                    "{what}: its pods have no one place with the volume in reach; if they had, the gang would fit"
+                );
                 causes.insert(Reason::new(ReasonCode::VolumeOutOfReach, message), what);
             }
         }

@@ -147,7 +147,13 @@ pub(crate) fn plan_counted(state: &mut ClusterState, gang: &Gang, options: &Opti
 }
 
 /// Plans with the nodes that the claims on volumes leave.
-fn within_reach(state: &mut ClusterState, gang: &Gang, options: &Options, claims: &Claims, steps: &mut Steps) -> Outcome {
+fn within_reach(
+    state: &mut ClusterState,
+    gang: &Gang,
+    options: &Options,
+    claims: &Claims,
+    steps: &mut Steps,
+) -> Outcome {
     let outcome = attempt(state, gang, options, claims, steps, false);
     let spills = gang
         .placement_group

@@ -27,12 +27,23 @@ struct Source {
     nodes: Rc<BTreeSet<NodeId>>,
 }
 
+/// What was decided about a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    /// Nothing yet: any of its sources.
+    Open,
+    /// This source.
+    Source(usize),
+    /// It is not served now: no pod that uses it is placed.
+    Nowhere,
+}
+
 /// A claim, the nodes that some source reaches, and the source that was chosen.
 struct Claim {
     what: String,
     sources: Vec<Source>,
     reached: BTreeSet<NodeId>,
-    chosen: Option<usize>,
+    chosen: Choice,
 }
 
 /// The claims of one gang.
@@ -54,7 +65,7 @@ impl Claims {
                 what: claim.what.clone(),
                 sources,
                 reached,
-                chosen: None,
+                chosen: Choice::Open,
             };
             claims.insert(name.clone(), claim);
         }
@@ -65,8 +76,9 @@ impl Claims {
     pub(crate) fn keeps_off(&self, name: &str, node: NodeId) -> Option<&str> {
         let claim = self.0.get(name)?;
         let reaches = match claim.chosen {
-            Some(at) => claim.sources[at].nodes.contains(&node),
-            None => claim.reached.contains(&node),
+            Choice::Open => claim.reached.contains(&node),
+            Choice::Source(at) => claim.sources[at].nodes.contains(&node),
+            Choice::Nowhere => false,
         };
         (!reaches).then_some(claim.what.as_str())
     }
@@ -83,7 +95,7 @@ impl Claims {
             let claim = &self.0[name];
             steps.spend(claim.sources.len().saturating_mul(nodes.len()))?;
             let all = 0..claim.sources.len();
-            let fits = all.filter(|at| claim.chosen.is_none_or(|chosen| chosen == *at));
+            let fits = all.filter(|at| [Choice::Open, Choice::Source(*at)].contains(&claim.chosen));
             let fits: Vec<usize> = fits.filter(|at| nodes.is_subset(&claim.sources[*at].nodes)).collect();
             if fits.is_empty() {
                 return Ok(Err(name.clone()));
@@ -120,7 +132,9 @@ impl Claims {
         while let Some((at, next)) = path.pop() {
             steps.spend(1)?;
             let (name, fits) = &possible[at];
-            let Some(source) = fits.get(next).copied() else { continue };
+            let Some(source) = fits.get(next).copied() else {
+                continue;
+            };
             path.push((at, next + 1));
             let volume = self.0[*name].sources[source].volume.as_deref();
             let holder = match volume {
@@ -195,7 +209,8 @@ fn users(state: &ClusterState, gang: &Gang) -> BTreeMap<String, Vec<usize>> {
 fn out_of_reach(claims: &Claims, failed: &BTreeSet<String>) -> Vec<Reason> {
     let words = |name: &String| {
         let what = claims.0.get(name).map_or(name.as_str(), |claim| claim.what.as_str());
-        let message = format!("{what}: no one place has the volume in reach of all pods that share it and room for them");
+        let message =
+            format!("{what}: no one place has the volume in reach of all pods that share it and room for them");
         Reason::new(ReasonCode::VolumeOutOfReach, message)
     };
     failed.iter().take(3).map(words).collect()
@@ -216,7 +231,9 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn is_done(&self) -> bool {
-        self.best.as_ref().is_some_and(|best| (best.distances, best.left_over) <= self.bound)
+        self.best
+            .as_ref()
+            .is_some_and(|best| (best.distances, best.left_over) <= self.bound)
     }
 
     /// Takes a plan if its claims can be served, or tries the sources of the first one that cannot.
@@ -235,15 +252,15 @@ impl Search<'_> {
             Err(problem) => problem,
         };
         // A claim whose source is chosen may have lost its volume to one that is still open.
-        let open = |name: &&String| claims.0.get(*name).is_some_and(|claim| claim.chosen.is_none());
+        let open = |name: &&String| claims.0.get(*name).is_some_and(|claim| claim.chosen == Choice::Open);
         let turn = Some(&problem).filter(open).or_else(|| used.keys().find(open)).cloned();
         self.failed.insert(problem);
         let Some(turn) = turn else { return Ok(()) };
         let nodes = used.get(&turn).cloned().unwrap_or_default();
         let order = self.order(&turn, claims, &nodes, steps)?;
-        for source in order {
+        for choice in order {
             if let Some(claim) = claims.0.get_mut(&turn) {
-                claim.chosen = Some(source);
+                claim.chosen = choice;
             }
             let found = within_reach(self.state, self.gang, self.options, claims, steps);
             let result = match found {
@@ -262,20 +279,20 @@ impl Search<'_> {
             }
         }
         if let Some(claim) = claims.0.get_mut(&turn) {
-            claim.chosen = None;
+            claim.chosen = Choice::Open;
         }
         Ok(())
     }
 
-    /// The sources of a claim that have room for the floors of each group that uses it, those first that reach most of the
-    /// nodes of the plan that failed, then those with most room.
+    /// What to try for a claim: its sources that have room for the floors of each group that uses it, those first that reach
+    /// most of the nodes of the plan that failed, then those with most room; at last to do without the extras that use it.
     fn order(
         &self,
         name: &str,
         claims: &Claims,
         nodes: &BTreeSet<NodeId>,
         steps: &mut Steps,
-    ) -> Result<Vec<usize>, Exhausted> {
+    ) -> Result<Vec<Choice>, Exhausted> {
         let claim = &claims.0[name];
         let groups = self.users.get(name).map(Vec::as_slice).unwrap_or_default();
         let mut order = Vec::new();
@@ -284,7 +301,10 @@ impl Search<'_> {
             let mut room_for_all = true;
             let mut most: u64 = 0;
             for group in groups.iter().map(|group| &self.gang.groups[*group]) {
-                let each = source.nodes.iter().map(|node| u64::from(self.state.room(*node, group.shape)));
+                let each = source
+                    .nodes
+                    .iter()
+                    .map(|node| u64::from(self.state.room(*node, group.shape)));
                 let room = each.fold(0, u64::saturating_add);
                 room_for_all &= room >= u64::from(group.missing());
                 most = most.saturating_add(room);
@@ -295,7 +315,13 @@ impl Search<'_> {
             }
         }
         order.sort_unstable();
-        Ok(order.into_iter().map(|(_, _, at)| at).collect())
+        let mut choices: Vec<Choice> = order.into_iter().map(|(_, _, at)| Choice::Source(at)).collect();
+        let needed =
+            |group: &usize| self.gang.groups[*group].missing() > 0 || !self.gang.groups[*group].bound.is_empty();
+        if !groups.iter().any(needed) {
+            choices.push(Choice::Nowhere);
+        }
+        Ok(choices)
     }
 
     /// The nodes of the pods that use each claim.
@@ -320,7 +346,12 @@ impl Search<'_> {
             .collect()
     }
 
-    fn chosen(&self, plan: &Plan, claims: &Claims, sources: &BTreeMap<String, usize>) -> BTreeMap<String, ChosenVolume> {
+    fn chosen(
+        &self,
+        plan: &Plan,
+        claims: &Claims,
+        sources: &BTreeMap<String, usize>,
+    ) -> BTreeMap<String, ChosenVolume> {
         let mut chosen = BTreeMap::new();
         for (name, source) in sources {
             let groups = self.users.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -376,7 +407,10 @@ impl<'a> Reaches<'a> {
                     all = Rc::new(all.intersection(&reach).copied().collect());
                 }
                 if keys.is_empty() {
-                    found.push(Source { volume: None, nodes: all });
+                    found.push(Source {
+                        volume: None,
+                        nodes: all,
+                    });
                     return Ok(());
                 }
                 steps.spend(all.len().saturating_mul(keys.len()))?;
@@ -405,8 +439,16 @@ impl<'a> Reaches<'a> {
         let mut nodes = BTreeSet::new();
         for term in &selector.terms {
             let candidates = self.candidates(term, steps)?;
-            steps.spend(candidates.len().saturating_mul(1 + term.expressions.len() + term.fields.len()))?;
-            nodes.extend(candidates.into_iter().filter(|node| term.matches(self.state.node(*node))));
+            steps.spend(
+                candidates
+                    .len()
+                    .saturating_mul(1 + term.expressions.len() + term.fields.len()),
+            )?;
+            nodes.extend(
+                candidates
+                    .into_iter()
+                    .filter(|node| term.matches(self.state.node(*node))),
+            );
         }
         let nodes = Rc::new(nodes);
         self.known.insert(selector.clone(), nodes.clone());
@@ -416,7 +458,11 @@ impl<'a> Reaches<'a> {
     /// Nodes among which are all that match a term.
     fn candidates(&mut self, term: &NodeTerm, steps: &mut Steps) -> Result<Vec<NodeId>, Exhausted> {
         if let Some(field) = term.fields.iter().find(|field| field.operator == Operator::In) {
-            return Ok(field.values.iter().filter_map(|name| self.state.node_id(name)).collect());
+            return Ok(field
+                .values
+                .iter()
+                .filter_map(|name| self.state.node_id(name))
+                .collect());
         }
         let Some(listed) = term.expressions.iter().find(|one| one.operator == Operator::In) else {
             return Ok(self.everywhere.iter().copied().collect());
