@@ -31,29 +31,41 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Carries out decisions.
 #[derive(Clone)]
 pub(crate) struct Actions {
-    world: World,
-    writer: Writer,
-    recorder: Recorder,
+    pub(crate) world: World,
+    pub(crate) writer: Writer,
+    pub(crate) recorder: Recorder,
     clock: SharedClock,
+    /// How long the claims of a gang may take to be bound.
+    pub(crate) volume_wait: Duration,
 }
 
 impl Actions {
-    pub(crate) fn new(world: World, writer: Writer, recorder: Recorder, clock: SharedClock) -> Self {
+    pub(crate) fn new(
+        world: World,
+        writer: Writer,
+        recorder: Recorder,
+        clock: SharedClock,
+        volume_wait: Duration,
+    ) -> Self {
         Self {
             world,
             writer,
             recorder,
             clock,
+            volume_wait,
         }
     }
 
-    /// Binds the pods of a gang. Returns those that were not bound.
-    pub(crate) async fn commit(&self, commit: &Commit) -> Vec<ObjectKey> {
+    /// Binds the pods of a gang, once their claims are. Returns those that were not bound, and why its volumes failed.
+    pub(crate) async fn commit(&self, commit: &Commit) -> (Vec<ObjectKey>, Option<String>) {
         let all = || commit.bindings.iter().map(|bind| bind.pod.key.clone()).collect();
         if let Err(error) = self.store(&commit.gang, commit.store.as_ref()).await {
             warn!(gang = %commit.gang, %error, "the plan was not stored");
             tokio::time::sleep(PAUSE).await;
-            return all();
+            return (all(), None);
+        }
+        if let Err(problem) = self.provide(commit).await {
+            return (all(), problem);
         }
         let results = join_all(commit.bindings.iter().map(|bind| self.bind(bind))).await;
         let (mut failed, mut refused) = (Vec::new(), false);
@@ -74,7 +86,7 @@ impl Actions {
             let message = message_of(commit);
             self.recorder.record(&target, EventKind::Normal, "Scheduled", &message);
         }
-        failed
+        (failed, None)
     }
 
     /// Tells a gang that it is placed. Returns whether it says so now, or is gone.
@@ -233,7 +245,7 @@ impl Actions {
         }
     }
 
-    async fn tell(&self, pod: &Meta, text: &str) {
+    pub(crate) async fn tell(&self, pod: &Meta, text: &str) {
         let known = {
             let moment = self.world.cache.moment();
             self.world.pods.get(&moment, &pod.key)
@@ -315,7 +327,7 @@ impl Actions {
         }
     }
 
-    fn reference(&self, gang: &GangId) -> Option<ObjectReference> {
+    pub(crate) fn reference(&self, gang: &GangId) -> Option<ObjectReference> {
         let moment = self.world.cache.moment();
         match gang {
             GangId::Pod(key) => self.world.pods.get(&moment, key).map(|pod| pod_reference(&pod.meta)),

@@ -1,0 +1,1 @@
+//! Gangs with volumes, decision by decision.

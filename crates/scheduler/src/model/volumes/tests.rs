@@ -1,0 +1,1 @@
+//! What volumes ask of nodes, and what they make pods wait for.
