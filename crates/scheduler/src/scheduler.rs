@@ -114,7 +114,13 @@ impl Scheduler {
             "Panics that were caught, by what panicked: an action, a decision (its gang is set aside for a while), or the intake of an object",
         );
         let work = Work {
-            actions: Actions::new(world.clone(), writer, recorder, options.clock.clone(), options.volume_wait),
+            actions: Actions::new(
+                world.clone(),
+                writer,
+                recorder,
+                options.clock.clone(),
+                options.volume_wait,
+            ),
             engine: Engine::new(Model::new(options.names), options.settings),
             world,
             clock: options.clock,

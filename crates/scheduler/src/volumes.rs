@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Actions {
-    /// Sees to it that the claims of a commit are bound. An error says why not, unless the gang should be planned again at
+    /// Asks for the volumes of a commit and waits until its claims are bound. An error says why they were not, unless the gang should be planned again at
     /// once.
     pub(crate) async fn provide(&self, commit: &Commit) -> Result<(), Option<String>> {
         if commit.volumes.is_empty() {
@@ -75,7 +75,11 @@ impl Actions {
             if waiting.is_empty() {
                 return self.within_reach(commit);
             }
-            let names: Vec<&str> = waiting.iter().take(3).map(|provision| provision.what.as_str()).collect();
+            let names: Vec<&str> = waiting
+                .iter()
+                .take(3)
+                .map(|provision| provision.what.as_str())
+                .collect();
             let problem = format!("{} was not bound within {:?}", names.join(", "), self.volume_wait);
             let pause = async {
                 match failed {
@@ -164,7 +168,11 @@ impl Actions {
             };
             for volume in pod.volumes.iter() {
                 let claim = ObjectKey::new(bind.pod.key.namespace.clone(), volume.claim.clone());
-                let claim = self.world.claims.latest(&claim).and_then(|claim| ClaimRecord::of(&claim));
+                let claim = self
+                    .world
+                    .claims
+                    .latest(&claim)
+                    .and_then(|claim| ClaimRecord::of(&claim));
                 let name = claim.and_then(|claim| claim.volume);
                 let bound = name.and_then(|name| self.world.volumes.latest(&ObjectKey::new("", name)));
                 let bound = bound.and_then(|volume| VolumeRecord::of(&volume));
@@ -181,7 +189,9 @@ impl Actions {
     async fn withdraw(&self, commit: &Commit) {
         let nodes: BTreeSet<&str> = commit.bindings.iter().map(|bind| bind.node.as_str()).collect();
         for provision in &commit.volumes {
-            let (Some(claim), _) = self.current(provision) else { continue };
+            let (Some(claim), _) = self.current(provision) else {
+                continue;
+            };
             let ours = claim.selected_node.as_deref().is_some_and(|node| nodes.contains(node));
             if claim.meta.uid != provision.uid || claim.volume.is_some() || !ours {
                 continue;
@@ -205,9 +215,14 @@ impl Actions {
     async fn report_waiting(&self, commit: &Commit, waiting: &[&Provision]) {
         let mut by_node: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for provision in waiting.iter().take(3) {
-            by_node.entry(&provision.promise.node).or_default().push(&provision.what);
+            by_node
+                .entry(&provision.promise.node)
+                .or_default()
+                .push(&provision.what);
         }
-        let each = by_node.into_iter().map(|(node, claims)| format!("{} for node {node}", claims.join(", ")));
+        let each = by_node
+            .into_iter()
+            .map(|(node, claims)| format!("{} for node {node}", claims.join(", ")));
         let each: Vec<String> = each.collect();
         let text = format!(
             "VolumeNotReady: waits until {} is bound, {:?} at most",
@@ -215,7 +230,8 @@ impl Actions {
             self.volume_wait
         );
         if let Some(target) = self.reference(&commit.gang) {
-            self.recorder.record(&target, EventKind::Normal, "WaitForVolumes", &text);
+            self.recorder
+                .record(&target, EventKind::Normal, "WaitForVolumes", &text);
         }
         join_all(commit.bindings.iter().map(|bind| self.tell(&bind.pod, &text))).await;
     }

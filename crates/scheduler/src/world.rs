@@ -121,7 +121,11 @@ impl World {
         world.claims.on_change(move |_| claim());
         world.volumes.on_change(move |_| volume());
         world.pods.on_change(move |change| {
-            if change.new.as_ref().is_none_or(|new| new.deleting && !new.volumes.is_empty()) {
+            if change
+                .new
+                .as_ref()
+                .is_none_or(|new| new.deleting && !new.volumes.is_empty())
+            {
                 pod();
             }
         });
@@ -218,7 +222,10 @@ impl World {
             model.set_storage_class(&key.name, record);
         }
         for key in &changed.drivers {
-            let minds = self.drivers.get(moment, key).is_some_and(|driver| minds_capacity(&driver));
+            let minds = self
+                .drivers
+                .get(moment, key)
+                .is_some_and(|driver| minds_capacity(&driver));
             model.set_minds_capacity(&key.name, minds);
         }
         for key in &changed.capacities {

@@ -2,6 +2,7 @@
 
 use super::tests::{acknowledge, at, bind, engine, pods, sizes};
 use super::*;
+use coppice_placement::Reason;
 use crate::model::testing::{PodSketch, gang_of_epoch, node};
 
 /// Decides, carries it out, and says what was bound.

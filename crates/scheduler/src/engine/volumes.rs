@@ -59,7 +59,10 @@ impl Volumes {
     /// Why a gang pauses, and until when.
     pub(super) fn failed(&self, gang: &GangId, now: Timestamp) -> Option<(Reason, Timestamp)> {
         let failed = self.failed.get(gang).filter(|failed| failed.until > now)?;
-        let message = format!("{}; its room is free, and it is planned again at {}", failed.message, failed.until);
+        let message = format!(
+            "{}; its room is free, and it is planned again at {}",
+            failed.message, failed.until
+        );
         Some((Reason::new(ReasonCode::VolumeNotReady, message), failed.until))
     }
 

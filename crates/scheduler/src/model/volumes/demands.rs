@@ -101,7 +101,13 @@ impl Storage {
     }
 
     /// Counts a volume against the limit of its driver, where some node has one.
-    fn attach(&self, volume: &PodVolume, claim: &ClaimRecord, bound: Option<&Arc<VolumeRecord>>, demands: &mut PodDemands) {
+    fn attach(
+        &self,
+        volume: &PodVolume,
+        claim: &ClaimRecord,
+        bound: Option<&Arc<VolumeRecord>>,
+        demands: &mut PodDemands,
+    ) {
         let of_class = || self.class_of(claim)?.provisioner.clone();
         let (driver, handle) = match bound {
             Some(bound) => match bound.driver.clone() {
@@ -139,7 +145,9 @@ impl Storage {
 
     /// Where a claim that is not bound could be served from.
     fn unbound(&self, claim: &ClaimRecord, nodes: &BTreeMap<String, Node>) -> Vec<VolumeSource> {
-        let Some(class) = self.class_of(claim) else { return Vec::new() };
+        let Some(class) = self.class_of(claim) else {
+            return Vec::new();
+        };
         let existing = |volume: &Arc<VolumeRecord>| VolumeSource::Volume {
             name: volume.meta.key.name.to_string(),
             nodes: volume.nodes.clone(),
@@ -166,9 +174,16 @@ impl Storage {
         let mut suited: Vec<&Arc<VolumeRecord>> = free.filter(|volume| volume.suits(claim)).collect();
         suited.sort_by_key(|volume| (volume.size, volume.meta.key.name.clone()));
         let mut sources: Vec<VolumeSource> = suited.into_iter().map(existing).collect();
-        sources.extend(keys.map(|keys| VolumeSource::Provisioned {
-            keys,
-            nodes: class.nodes.clone().into_iter().chain(self.with_capacity(class, claim)).collect(),
+        sources.extend(keys.map(|keys| {
+            VolumeSource::Provisioned {
+                keys,
+                nodes: class
+                    .nodes
+                    .clone()
+                    .into_iter()
+                    .chain(self.with_capacity(class, claim))
+                    .collect(),
+            }
         }));
         sources
     }
@@ -199,7 +214,9 @@ impl Model {
     ) -> BTreeMap<String, Arc<UnboundClaim>> {
         let mut claims = BTreeMap::new();
         for name in names {
-            let Some((namespace, claim)) = name.split_once('/') else { continue };
+            let Some((namespace, claim)) = name.split_once('/') else {
+                continue;
+            };
             let Some(record) = self.storage.claims.get(&ObjectKey::new(namespace, claim)) else {
                 continue;
             };

@@ -11,7 +11,7 @@ mod progress;
 mod records;
 mod settle;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,9 +19,7 @@ use std::sync::Arc;
 use coppice_placement::predicates::NodeSelector;
 use coppice_runtime::cache::ObjectKey;
 
-pub use records::{
-    CapacityRecord, ClaimRecord, ClassRecord, NodeDrivers, SELECTED_NODE, VolumeRecord, minds_capacity,
-};
+pub use records::{CapacityRecord, ClaimRecord, ClassRecord, NodeDrivers, SELECTED_NODE, VolumeRecord, minds_capacity};
 
 pub(crate) use progress::{Step, next_step};
 

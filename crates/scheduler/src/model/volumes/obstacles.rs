@@ -18,12 +18,18 @@ impl Model {
             let not_ready = |text: String| Some(Reason::new(ReasonCode::VolumeNotReady, text));
             let Some(claim) = self.storage.claims.get(&key) else {
                 return not_ready(match volume.ephemeral {
-                    true => format!("volume claim {name:?} of {} has not been created yet", volume.what(None)),
+                    true => format!(
+                        "volume claim {name:?} of {} has not been created yet",
+                        volume.what(None)
+                    ),
                     false => format!("volume claim {name:?} does not exist"),
                 });
             };
             if volume.ephemeral && claim.pod.as_ref() != Some(&pod.meta.uid) {
-                return not_ready(format!("volume claim {name:?} was not created for pod {}", pod.meta.key.name));
+                return not_ready(format!(
+                    "volume claim {name:?} was not created for pod {}",
+                    pod.meta.key.name
+                ));
             }
             if claim.deleting {
                 return not_ready(format!("volume claim {name:?} is being deleted"));
@@ -43,13 +49,17 @@ impl Model {
                     (None, _) => format!("volume claim {name:?} is not bound yet; it names no storage class"),
                     (Some(class), None) => format!("storage class {class:?} of volume claim {name:?} does not exist"),
                     (Some(class), Some(_)) => {
-                        format!("volume claim {name:?} is not bound yet; storage class {class:?} binds it before its pods are placed")
+                        format!(
+                            "volume claim {name:?} is not bound yet; storage class {class:?} binds it before its pods are placed"
+                        )
                     }
                 });
             }
             if claim.is_exclusive() {
                 if let Some(other) = self.other_user(&key, pod) {
-                    return not_ready(format!("volume claim {name:?} is ReadWriteOncePod and in use by pod {other}"));
+                    return not_ready(format!(
+                        "volume claim {name:?} is ReadWriteOncePod and in use by pod {other}"
+                    ));
                 }
                 if taken.contains(&key) {
                     return not_ready(format!(
@@ -66,7 +76,9 @@ impl Model {
     /// Another pod that has a node, or is about to get one, and uses the claim.
     fn other_user(&self, claim: &ObjectKey, pod: &PodRecord) -> Option<&ObjectKey> {
         let users = self.storage.users.get(claim).into_iter().flatten();
-        let others = users.filter(|key| **key != pod.meta.key).filter_map(|key| self.pods.get(key));
+        let others = users
+            .filter(|key| **key != pod.meta.key)
+            .filter_map(|key| self.pods.get(key));
         let on_node = |other: &&std::sync::Arc<PodRecord>| self.node_of(other).is_some();
         others.into_iter().find(on_node).map(|other| &other.meta.key)
     }

@@ -80,7 +80,11 @@ mod tests {
         let selected = claim("c", json!({"volume.kubernetes.io/selected-node": "n1"}), json!({}));
         assert_eq!(next_step(&made, Some(&selected), None, false), Step::Wait);
         assert!(matches!(next_step(&made, Some(&open), None, true), Step::GiveUp(_)));
-        let bound = claim("c", json!({"pv.kubernetes.io/bind-completed": "yes"}), json!({"volumeName": "v"}));
+        let bound = claim(
+            "c",
+            json!({"pv.kubernetes.io/bind-completed": "yes"}),
+            json!({"volumeName": "v"}),
+        );
         assert_eq!(next_step(&made, Some(&bound), None, true), Step::Done);
         assert!(matches!(next_step(&made, None, None, false), Step::GiveUp(_)));
     }
@@ -90,11 +94,17 @@ mod tests {
         let reserve = provision(Some("v"));
         let open = claim("c", json!({}), json!({}));
         let of = |reference| volume("v", json!({"claimRef": reference}));
-        assert_eq!(next_step(&reserve, Some(&open), Some(&of(json!(null))), false), Step::Reserve);
+        assert_eq!(
+            next_step(&reserve, Some(&open), Some(&of(json!(null))), false),
+            Step::Reserve
+        );
         let ours = of(json!({"namespace": "n", "name": "c", "uid": "c"}));
         assert_eq!(next_step(&reserve, Some(&open), Some(&ours), false), Step::Wait);
         let other = of(json!({"namespace": "n", "name": "c", "uid": "former"}));
-        assert!(matches!(next_step(&reserve, Some(&open), Some(&other), false), Step::GiveUp(_)));
+        assert!(matches!(
+            next_step(&reserve, Some(&open), Some(&other), false),
+            Step::GiveUp(_)
+        ));
         assert!(matches!(next_step(&reserve, Some(&open), None, false), Step::GiveUp(_)));
     }
 }

@@ -64,8 +64,13 @@ impl ClaimRecord {
         let annotation = |key: &str| claim.metadata.annotations.as_ref()?.get(key).map(String::as_str);
         let volume = spec.volume_name.filter(|name| !name.is_empty());
         let owners = claim.metadata.owner_references.iter().flatten();
-        let pod = owners.into_iter().find(|owner| owner.controller == Some(true) && owner.kind == "Pod");
-        let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+        let pod = owners
+            .into_iter()
+            .find(|owner| owner.controller == Some(true) && owner.kind == "Pod");
+        let requests = spec
+            .resources
+            .as_ref()
+            .and_then(|resources| resources.requests.as_ref());
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
         Some(Self {
             meta: Meta::of(claim)?,
@@ -73,7 +78,9 @@ impl ClaimRecord {
             lost: phase == Some("Lost"),
             bound: volume.is_some() && annotation(BIND_COMPLETED).is_some(),
             volume: volume.map(Into::into),
-            selected_node: annotation(SELECTED_NODE).filter(|node| !node.is_empty()).map(Into::into),
+            selected_node: annotation(SELECTED_NODE)
+                .filter(|node| !node.is_empty())
+                .map(Into::into),
             pod: pod.map(|owner| owner.uid.as_str().into()),
             class: spec.storage_class_name.filter(|name| !name.is_empty()),
             size: units(requests.and_then(|requests| requests.get("storage"))),
@@ -147,9 +154,10 @@ impl VolumeRecord {
 
     /// Whether it could be given to a claim.
     pub(super) fn suits(&self, claim: &ClaimRecord) -> bool {
-        let reserved = self.claim.as_ref().map(|(key, uid)| {
-            *key == claim.meta.key && uid.as_ref().is_none_or(|uid| *uid == claim.meta.uid)
-        });
+        let reserved = self
+            .claim
+            .as_ref()
+            .map(|(key, uid)| *key == claim.meta.key && uid.as_ref().is_none_or(|uid| *uid == claim.meta.uid));
         let free = reserved.unwrap_or(self.available && self.class == claim.class);
         free && self.block == claim.block
             && claim.modes.is_subset(&self.modes)
@@ -173,7 +181,9 @@ fn zone(labels: &Labels) -> Option<NodeSelector> {
     if said.is_empty() {
         return None;
     }
-    let silent = ZONES.iter().map(|key| expression(key, Operator::DoesNotExist, Vec::new()));
+    let silent = ZONES
+        .iter()
+        .map(|key| expression(key, Operator::DoesNotExist, Vec::new()));
     let term = |expressions| NodeTerm {
         expressions,
         ..NodeTerm::default()

@@ -31,7 +31,11 @@ impl Model {
     pub fn put_volume(&mut self, record: Arc<VolumeRecord>) {
         let name = record.meta.key.name.clone();
         self.forget_volume(&name);
-        self.storage.free.entry(record.class.clone()).or_default().insert(name.clone());
+        self.storage
+            .free
+            .entry(record.class.clone())
+            .or_default()
+            .insert(name.clone());
         let claim = record.claim.as_ref().map(|(key, _)| key.clone());
         self.storage.volumes.insert(name, record);
         match claim {
@@ -114,7 +118,9 @@ impl Model {
         let same = self.storage.limited.keys().eq(before.iter());
         let concerned = |name: &String| !same || nodes.contains(name.as_str());
         let concerned = self.nodes.iter().filter(|(name, _)| concerned(name));
-        let dressed: Vec<_> = concerned.map(|(_, node)| self.storage.with_limits(node.clone())).collect();
+        let dressed: Vec<_> = concerned
+            .map(|(_, node)| self.storage.with_limits(node.clone()))
+            .collect();
         self.state.put_nodes(dressed);
         self.room += 1;
         if !same {
@@ -176,5 +182,7 @@ impl Model {
 /// The drivers whose volumes a node limits.
 fn limits(node: Option<&NodeDrivers>) -> impl Iterator<Item = &String> {
     let drivers = node.into_iter().flat_map(|node| &node.drivers);
-    drivers.filter(|(_, (limit, _))| limit.is_some()).map(|(driver, _)| driver)
+    drivers
+        .filter(|(_, (limit, _))| limit.is_some())
+        .map(|(driver, _)| driver)
 }
