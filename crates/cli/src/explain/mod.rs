@@ -20,7 +20,8 @@ use objects::Snapshot;
 /// Say where the pods of a gang are, or why they are not placed and what helps
 ///
 /// Works on any cluster of a kubeconfig, on one that `coppice up` started, and offline on a snapshot:
-/// kubectl get nodes,pods,podgangs,podcliquesets,clustertopologybindings,poddisruptionbudgets -A -o yaml
+/// kubectl get nodes,pods,podgangs,podcliquesets,clustertopologybindings,poddisruptionbudgets,pvc,pv,
+/// storageclasses,csidrivers,csinodes,csistoragecapacities -A -o yaml
 #[derive(Args)]
 pub(crate) struct Explain {
     /// What to explain: podgang/NAME, pcs/NAME or pod/NAME, or just a name

@@ -41,7 +41,8 @@ impl Snapshot {
         if snapshot.objects.nodes.is_empty() && snapshot.objects.pods.is_empty() && snapshot.objects.gangs.is_empty() {
             bail!(
                 "{} has no nodes, pods or PodGangs: make it with kubectl get nodes,pods,podgangs,podcliquesets,\
-                 clustertopologybindings,poddisruptionbudgets -A -o yaml",
+                 clustertopologybindings,poddisruptionbudgets,pvc,pv,storageclasses,csidrivers,csinodes,csistoragecapacities \
+                 -A -o yaml",
                 file.display()
             );
         }
@@ -62,6 +63,12 @@ impl Snapshot {
             "PodGang" => &mut self.objects.gangs,
             "ClusterTopologyBinding" => &mut self.objects.topologies,
             "PodDisruptionBudget" => &mut self.objects.disruption_budgets,
+            "PersistentVolumeClaim" => &mut self.objects.claims,
+            "PersistentVolume" => &mut self.objects.volumes,
+            "StorageClass" => &mut self.objects.storage_classes,
+            "CSIDriver" => &mut self.objects.storage_drivers,
+            "CSINode" => &mut self.objects.node_drivers,
+            "CSIStorageCapacity" => &mut self.objects.storage_capacities,
             "PodCliqueSet" => &mut self.sets,
             _ => return,
         };
@@ -77,6 +84,8 @@ impl Snapshot {
             bail!("the cluster does not know PodGangs: install the CRDs with `coppice crds install`");
         };
         let group = "/apis/grove.io/v1alpha1";
+        let storage = "/apis/storage.k8s.io/v1";
+        let some = async |path: &str| anyhow::Ok(list(&client, path).await?.unwrap_or_default());
         let snapshot = Self {
             objects: Objects {
                 nodes,
@@ -85,9 +94,13 @@ impl Snapshot {
                 topologies: list(&client, &format!("{group}/clustertopologybindings"))
                     .await?
                     .unwrap_or_default(),
-                disruption_budgets: list(&client, "/apis/policy/v1/poddisruptionbudgets")
-                    .await?
-                    .unwrap_or_default(),
+                disruption_budgets: some("/apis/policy/v1/poddisruptionbudgets").await?,
+                claims: some("/api/v1/persistentvolumeclaims").await?,
+                volumes: some("/api/v1/persistentvolumes").await?,
+                storage_classes: some(&format!("{storage}/storageclasses")).await?,
+                storage_drivers: some(&format!("{storage}/csidrivers")).await?,
+                node_drivers: some(&format!("{storage}/csinodes")).await?,
+                storage_capacities: some(&format!("{storage}/csistoragecapacities")).await?,
             },
             sets: list(&client, &format!("{group}/podcliquesets"))
                 .await?

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::tests::{at, bind};
+use super::tests::{acknowledge, at, bind};
 use super::*;
 use crate::model::testing::{PodSketch, gang, gang_id, key};
 use crate::model::volumes::tests::{claim, drivers, in_rack, sharing, uses, volume};
@@ -100,7 +100,9 @@ fn pauses_grow_and_end() {
         engine.done(&commit.gang);
         let now = at(1_000 * pause);
         engine.volumes_failed(&commit.gang, "late".into(), now);
-        assert_eq!(engine.decide(at(1_000 * pause + pause - 1)).commits, []);
+        let waiting = engine.decide(at(1_000 * pause + pause - 1));
+        assert_eq!(waiting.commits, []);
+        acknowledge(&mut engine, &waiting);
     }
 }
 
