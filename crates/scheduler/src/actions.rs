@@ -12,7 +12,7 @@ use coppice_placement::Reason;
 use coppice_runtime::cache::{Meta, ObjectKey};
 use coppice_runtime::clock::SharedClock;
 use coppice_runtime::events::{EventKind, ObjectReference, Recorder};
-use coppice_runtime::write::{DeleteOptions, Patch, Precondition, WriteError, Writer};
+use coppice_runtime::write::{DeleteOptions, OwnPart, Patch, Precondition, WriteError, Writer};
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -267,8 +267,8 @@ impl Actions {
         }
     }
 
-    /// Writes our condition of a gang, and how well it is placed. The other conditions are the operator's and kept as
-    /// they are; the version makes sure of that. The phase is the operator's too, and sent along because it is required.
+    /// Writes our condition of a gang, and how well it is placed; the rest of the status is the operator's. The phase is the
+    /// operator's too, and sent along with the first status because it is required.
     /// Returns whether the gang says so now, or is gone.
     async fn say_placed(&self, key: &ObjectKey, holds: bool, reason: &str, message: &str, score: Option<f64>) -> bool {
         for _ in 0..TRIES {
@@ -282,8 +282,16 @@ impl Actions {
             let Some(status) = with_placed(&known, holds, reason, message, score, self.clock.now()) else {
                 return true;
             };
-            let patch = Patch::Merge(json!({"status": status}));
-            let condition = Precondition::version(&meta);
+            let read = known.status.as_ref().map(|status| json!(status));
+            let part = OwnPart::of(read.as_ref(), &status, |kind| kind == PLACED);
+            if part.operations.is_empty() {
+                return true;
+            }
+            let condition = match part.needs_version {
+                true => Precondition::version(&meta),
+                false => Precondition::uid(&meta),
+            };
+            let patch = Patch::Json(part.operations);
             let done = self.writer.patch_status(&self.world.gangs, key, &condition, patch);
             match done.await {
                 Err(WriteError::Conflict(_)) => drop(self.writer.read(&self.world.gangs, key).await),
@@ -381,7 +389,10 @@ fn with_placed(
     if conditions == before.conditions && scored {
         return None;
     }
-    let mut status = json!({"phase": before.phase, "conditions": conditions});
+    let mut status = json!({"conditions": conditions});
+    if gang.status.is_none() {
+        status["phase"] = json!(before.phase);
+    }
     if let Some(score) = score {
         status["placementScore"] = json!(score);
     } else if !holds {
