@@ -20,6 +20,7 @@ mod extras;
 mod look_ahead;
 mod nearness;
 mod pack;
+mod reaches;
 pub(crate) mod refuse;
 mod result;
 mod scopes;
