@@ -350,11 +350,10 @@ impl ClusterState {
     fn change(&mut self, node: NodeId, shape: ShapeId, count: i32) {
         self.torn = true;
         let at = node.index();
+        // Most shapes have none of these; nothing is allocated for them.
         let limited = self.shapes.get(shape).attached.iter();
-        let limited: Vec<Column> = limited.map(|(column, _)| *column).collect();
-        let before: Vec<usize> = limited
-            .iter()
-            .map(|column| self.attached_on(node, *column).len())
+        let before: Vec<(Column, usize)> = limited
+            .map(|(column, _)| (*column, self.attached_on(node, *column).len()))
             .collect();
         let residents = &mut self.residents[at];
         match residents.binary_search_by_key(&shape, |(id, _)| *id) {
@@ -372,16 +371,14 @@ impl ClusterState {
                 (shape, u32::try_from(count).expect("only placed pods are lifted")),
             ),
         }
-        let requests = self.shapes.get(shape).requests.iter();
-        let mut taken: Vec<(Column, Sum)> = requests
-            .map(|(column, request)| (*column, Sum::from(*request) * Sum::from(count)))
+        let volumes: Vec<(Column, Sum)> = before
+            .into_iter()
+            .map(|(column, before)| (column, self.attached_on(node, column).len() as Sum - before as Sum))
             .collect();
-        for (column, before) in limited.into_iter().zip(before) {
-            let now = self.attached_on(node, column).len();
-            taken.push((column, now as Sum - before as Sum));
-        }
+        let requests = self.shapes.get(shape).requests.iter();
+        let requests = requests.map(|(column, request)| (*column, Sum::from(*request) * Sum::from(count)));
         let width = self.columns.len();
-        for (column, taken) in taken {
+        for (column, taken) in requests.chain(volumes) {
             let free = &mut self.free[column.index()][at];
             let before = (*free).max(0);
             *free -= taken;

@@ -42,8 +42,11 @@ pub(crate) struct Claims(BTreeMap<String, Claim>);
 impl Claims {
     /// Finds out which nodes each source of each claim reaches.
     pub(crate) fn of(state: &ClusterState, gang: &Gang, steps: &mut Steps) -> Result<Self, Exhausted> {
-        let mut reaches = Reaches::new(state);
         let mut claims = BTreeMap::new();
+        if gang.claims.is_empty() {
+            return Ok(Self(claims));
+        }
+        let mut reaches = Reaches::new(state);
         for (name, claim) in &gang.claims {
             let mut sources = Vec::new();
             for source in &claim.sources {
@@ -159,8 +162,9 @@ pub(super) fn plan(
 ) -> Result<Outcome, Exhausted> {
     let mut claims = Claims::of(state, gang, steps)?;
     let first = within_reach(state, gang, options, &claims, steps);
-    let Outcome::Placed(relaxed) = first else {
-        return Ok(first);
+    let relaxed = match first {
+        Outcome::Placed(relaxed) if !gang.claims.is_empty() => relaxed,
+        other => return Ok(other),
     };
     let users = users(state, gang);
     let bound = (relaxed.distances, relaxed.left_over);
