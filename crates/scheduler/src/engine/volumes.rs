@@ -72,7 +72,9 @@ impl Volumes {
         } else {
             model.waiting().collect()
         };
-        self.failed.retain(|gang, _| waiting.contains(gang));
+        // While it is tried again it is known how often it has failed.
+        self.failed
+            .retain(|gang, _| waiting.contains(gang) || self.promised.contains_key(gang));
     }
 }
 
