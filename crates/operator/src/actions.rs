@@ -302,10 +302,9 @@ impl Actions {
         if part.operations.is_empty() {
             return Ok(());
         }
-        let condition = match part.needs_version {
-            true => Precondition::version(&current),
-            false => Precondition::uid(&current),
-        };
+        // The first status is ours, whatever version the gang has since its scheduler stored a plan on it: should the scheduler
+        // have reported first, it finds its condition missing and reports again.
+        let condition = Precondition::uid(&current);
         let patch = Patch::Json(part.operations);
         let done = self
             .writer

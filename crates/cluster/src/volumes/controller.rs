@@ -14,6 +14,7 @@ use coppice_runtime::clock::SharedClock;
 use coppice_runtime::queue::{Priority, Queue};
 use coppice_runtime::write::{DeleteOptions, Patch, Precondition, WriteError, Writer};
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod as ApiPod};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -44,7 +45,7 @@ pub(crate) fn run(
     concurrency: usize,
     clock: &SharedClock,
     stop: CancellationToken,
-) -> impl Future<Output = ()> + Send + use<> {
+) -> BoxFuture<'static, ()> {
     let cache = Cache::default();
     let claims: Claims = cache.kind(resource::<PersistentVolumeClaim>(), Reduced::new(Claim::from_object));
     let volumes: Volumes = cache.kind(resource::<PersistentVolume>(), Reduced::new(Volume::from_object));
@@ -101,10 +102,11 @@ pub(crate) fn run(
         }
     });
     let options = reflect::Options::default;
-    let watch_claims = reflect(client.clone(), claims.clone(), options(), stop.clone());
-    let watch_volumes = reflect(client.clone(), volumes.clone(), options(), stop.clone());
-    let watch_classes = reflect(client.clone(), classes.clone(), options(), stop.clone());
-    let watch_pods = reflect(client, pods.clone(), options(), stop.clone());
+    // Boxed: these futures are large, and whoever starts all components holds them all.
+    let watch_claims = reflect(client.clone(), claims.clone(), options(), stop.clone()).boxed();
+    let watch_volumes = reflect(client.clone(), volumes.clone(), options(), stop.clone()).boxed();
+    let watch_classes = reflect(client.clone(), classes.clone(), options(), stop.clone()).boxed();
+    let watch_pods = reflect(client, pods.clone(), options(), stop.clone()).boxed();
     let (known, nodes) = (Arc::clone(&shell), nodes.clone());
     let all_known = async move {
         tokio::join!(
@@ -119,7 +121,7 @@ pub(crate) fn run(
     let watches = async move {
         tokio::join!(watch_claims, watch_volumes, watch_classes, watch_pods, all_known);
     };
-    shell.run(watches, stop)
+    shell.run(watches, stop).boxed()
 }
 
 /// What is worked on.

@@ -3,7 +3,8 @@
 //! Owns the translation of "these fields, and these conditions of mine" into JSON patch operations that touch nothing else.
 //! A condition is replaced at its place, after a test that what is there is what was read; a new one is appended. So a
 //! write neither depends on the version of the object nor undoes what others wrote meanwhile, and one that was made for an
-//! older state of its own part is refused. Only the first conditions of all, which have no place yet, need the version.
+//! older state of its own part is refused. Only the first conditions of all, which have no place yet, would take the place of
+//! what others write meanwhile: of several writers, all but one must then insist on the version.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 pub struct OwnPart {
     /// The operations; none when the status says so already.
     pub operations: Vec<Value>,
-    /// The object has to be in the version that was read.
+    /// The first conditions are written: what others wrote since the object was read would be lost.
     pub needs_version: bool,
 }
 
