@@ -37,7 +37,7 @@ type Volumes = Kind<Reduced<VolumeObject, Volume>>;
 type Classes = Kind<Reduced<StorageClass, Class>>;
 type Pods = Kind<Reduced<PodObject, Pod>>;
 
-/// Keeps volumes until told to stop. `nodes` is fed by the caller.
+/// Keeps volumes until it is stopped. `nodes` is fed by the caller.
 pub(crate) fn run(
     client: Client,
     nodes: &Nodes,
@@ -102,7 +102,7 @@ pub(crate) fn run(
         }
     });
     let options = reflect::Options::default;
-    // Boxed: these futures are large, and whoever starts all components holds them all.
+    // Boxed: these futures are large, and the starter of all components holds them all.
     let watch_claims = reflect(client.clone(), claims.clone(), options(), stop.clone()).boxed();
     let watch_volumes = reflect(client.clone(), volumes.clone(), options(), stop.clone()).boxed();
     let watch_classes = reflect(client.clone(), classes.clone(), options(), stop.clone()).boxed();

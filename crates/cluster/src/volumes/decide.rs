@@ -62,7 +62,7 @@ pub(super) fn bind(
     let Some(class) = class else { return writes };
     let selected = claim.selected_node.as_deref();
     if waits && selected.is_none() {
-        // Whoever placed the pod did not ask for its volume.
+        // The scheduler of the pod did not ask for its volume.
         if let Some(node) = consumer {
             writes.push(Write::Claim(
                 json!({"metadata": {"annotations": {SELECTED_NODE: node}}}),

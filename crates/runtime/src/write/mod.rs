@@ -341,7 +341,7 @@ impl Writer {
                     field_manager: Some(self.options.manager.clone()),
                     ..PatchParams::default()
                 };
-                // Operations that nobody can read are refused by the server, with its reason.
+                // Operations that cannot be read are refused by the server, with its reason.
                 let all = serde_json::from_value(Value::Array(all)).unwrap_or_default();
                 (params, WirePatch::Json(all))
             }

@@ -1,6 +1,6 @@
 //! Volumes between a plan and its bindings: what is promised meanwhile, and what becomes of a gang whose volumes did not come.
 //!
-//! Owns the promises to claims while a gang is being bound, so that nobody else counts on the same volume or another place for
+//! Owns the promises to claims while a gang is being bound, so that no other gang counts on the same volume or another place for
 //! the same claim, and the pause of a gang after its claims were not bound in time: its room is free for others, and it
 //! waits with the reason, longer each time. Never writes to a claim.
 

@@ -124,7 +124,7 @@ impl Storage {
         }
         let resource = attach_limit(&driver);
         if volume.ephemeral {
-            // Nobody else uses it; so pods that differ in nothing else stay alike.
+            // No other pod uses it; so pods that differ in nothing else stay alike.
             *demands.requests.entry(resource).or_default() += 1;
         } else {
             demands.attached.entry(resource).or_default().insert(handle);

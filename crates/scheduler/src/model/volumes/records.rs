@@ -198,7 +198,7 @@ fn zone(labels: &Labels) -> Option<NodeSelector> {
 pub struct ClassRecord {
     /// Identity and version.
     pub meta: Meta,
-    /// Who makes volumes; nobody does for volumes that exist beforehand.
+    /// The driver that makes volumes; none for volumes that exist beforehand.
     pub(super) provisioner: Option<String>,
     /// Claims are bound when a pod that uses them is placed.
     pub(super) waits: bool,

@@ -195,7 +195,7 @@ fn classes_and_capacities_say_where_volumes_can_be_made() {
     assert_eq!(
         reason(&mut model).0,
         ReasonCode::NoEligibleNodes,
-        "nobody says that there is any"
+        "no capacity is reported"
     );
     let capacity = |name: &str, size: &str, rack: &str| {
         let object = json!({"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": "1"}, "storageClassName": "late",
@@ -315,7 +315,7 @@ fn pods_with_ephemeral_volumes_stay_alike_and_wait_for_their_claims() {
         let volumes = json!({"volumes": [{"name": "cache", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]});
         model.put_pod(&PodSketch::new(name, "g", "c").record_with(&volumes));
     }
-    let obstacle = question(&mut model).obstacle.expect("nobody has made the claims");
+    let obstacle = question(&mut model).obstacle.expect("the claims are missing");
     assert!(obstacle.message.contains("has not been created yet"), "{obstacle:?}");
     for name in ["p0", "p1"] {
         let object = json!({"metadata": {"name": format!("{name}-cache"), "namespace": "n", "uid": name, "resourceVersion": "1",
