@@ -269,9 +269,9 @@ impl Cause {
             }
             Self::Unsupported => {
                 here.change_demands(|demands| {
-                    demands.unsupported.push(Unsupported::UnboundVolume("data".into()));
+                    demands.unsupported.push(Unsupported::UnallocatedClaim("gpu".into()));
                 });
-                Expected::new(ReasonCode::Unsupported, &["volume claim \"data\" is not bound"])
+                Expected::new(ReasonCode::Unsupported, &["resource claim \"gpu\" is not allocated"])
             }
             Self::PinnedFull => {
                 here.clean_nodes();
