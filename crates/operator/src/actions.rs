@@ -286,8 +286,6 @@ impl Actions {
         })
     }
 
-    /// An object that is gone is folded in as gone: the watch may not have told us yet.
-    #[expect(clippy::unused_self, reason = "reads as a step of the action")]
     /// Writes our part of a gang's status: its scheduler writes another part at the same time.
     async fn gang_status(&self, target: &Target, patch: &Value) -> Result<(), WriteError> {
         let known = meta(target);
@@ -312,6 +310,8 @@ impl Actions {
         done.await.map(drop)
     }
 
+    /// An object that is gone is folded in as gone: the watch may not have told us yet.
+    #[expect(clippy::unused_self, reason = "reads as a step of the action")]
     fn settled<P: Projection>(
         &self,
         kind: &CachedKind<P>,

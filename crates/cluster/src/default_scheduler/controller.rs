@@ -238,7 +238,7 @@ impl Controller for Scheduler {
         }
         let entry = self.pods.get(key)?;
         let bound = entry.pod.node.is_some();
-        if !bound && !(entry.pod.wants_node && entry.placed.is_none()) {
+        if !(bound || entry.pod.wants_node && entry.placed.is_none()) {
             return None;
         }
         let promised = self.promised.values().flatten().cloned();
