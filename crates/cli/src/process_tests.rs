@@ -229,10 +229,16 @@ async fn every_task_of_the_scheduler_is_essential() {
         "scheduler: decisions",
         "scheduler: events",
         "scheduler: watch of clustertopologybindings",
+        "scheduler: watch of csidrivers",
+        "scheduler: watch of csinodes",
+        "scheduler: watch of csistoragecapacities",
         "scheduler: watch of nodes",
+        "scheduler: watch of persistentvolumeclaims",
+        "scheduler: watch of persistentvolumes",
         "scheduler: watch of poddisruptionbudgets",
         "scheduler: watch of podgangs",
         "scheduler: watch of pods",
+        "scheduler: watch of storageclasses",
         "servers: probes and metrics on 127.0.0.1",
     ];
     every_task_is_essential(&client, "scheduler: decisions", &expected, run).await;

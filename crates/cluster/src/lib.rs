@@ -43,6 +43,8 @@ mod service_accounts;
 mod simulated_cluster;
 mod tolerations;
 mod view;
+mod volumes;
 
 pub use node_view::NodeSelection;
 pub use simulated_cluster::{ClusterError, Controllers, Options, SimulatedCluster};
+pub use volumes::{PROVISIONER, TOPOLOGY_KEY};

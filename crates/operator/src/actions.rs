@@ -9,12 +9,13 @@ use std::sync::Arc;
 use coppice_api::names::labels;
 use coppice_api::types::{ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang, PodGangMap};
 use coppice_core::command::{Command, Kind, Target, Urgency};
+use coppice_core::conditions::ConditionType;
 use coppice_core::object::NewObject;
 use coppice_core::report;
 use coppice_runtime::cache::Kind as CachedKind;
 use coppice_runtime::cache::{Meta, ObjectKey, PodView, Projection, Version};
 use coppice_runtime::events::{EventKind, ObjectReference, Recorder};
-use coppice_runtime::write::{DeleteOptions, Patch, Precondition, WriteError, Writer};
+use coppice_runtime::write::{DeleteOptions, OwnPart, Patch, Precondition, WriteError, Writer};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -193,6 +194,10 @@ impl Actions {
                     self.settled(kind, target, done)
                 })
             }
+            Command::Status { target, patch, .. } if target.kind == Kind::PodGang => {
+                let done = self.gang_status(target, patch).await;
+                self.settled(&self.world.gangs, target, done)
+            }
             Command::Status { target, patch, urgency } => {
                 let writer = if *urgency == Urgency::Now {
                     &self.ahead
@@ -289,6 +294,30 @@ impl Actions {
                 result => result.map(drop),
             }
         })
+    }
+
+    /// Writes our part of a gang's status: its scheduler writes another part at the same time.
+    async fn gang_status(&self, target: &Target, patch: &Value) -> Result<(), WriteError> {
+        let known = meta(target);
+        let read = self.world.gangs.latest(&known.key);
+        let read = read.filter(|gang| gang.metadata.uid.as_deref() == Some(target.uid.as_str()));
+        let Some((gang, current)) = read.and_then(|gang| Meta::of(&*gang).map(|meta| (gang, meta))) else {
+            return Err(WriteError::NotFound(format!("PodGang {}", known.key)));
+        };
+        let status = gang.status.as_ref().map(|status| json!(status));
+        let ours = |kind: &str| ConditionType::ALL.iter().any(|known| known.as_str() == kind);
+        let part = OwnPart::of(status.as_ref(), patch, ours);
+        if part.operations.is_empty() {
+            return Ok(());
+        }
+        // The first status is ours, whatever version the gang has since its scheduler stored a plan on it: should the scheduler
+        // have reported first, it finds its condition missing and reports again.
+        let condition = Precondition::uid(&current);
+        let patch = Patch::Json(part.operations);
+        let done = self
+            .writer
+            .patch_status(&self.world.gangs, &known.key, &condition, patch);
+        done.await.map(drop)
     }
 
     /// An object that is gone is folded in as gone: the watch may not have told us yet.

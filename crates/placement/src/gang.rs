@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::shape::ShapeId;
 use crate::topology::DomainPath;
+use crate::volume::UnboundClaim;
 
 /// Which level of the topology pods are packed into, by node label key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -170,6 +171,8 @@ pub struct Gang {
     pub previous: Option<DomainPath>,
     /// Spreading of set replicas.
     pub spread: Option<Spread>,
+    /// The claims on volumes that pods of the gang and its siblings name and that are not bound yet, by name.
+    pub claims: BTreeMap<String, Arc<UnboundClaim>>,
     /// Siblings that are planned together with this gang. Their groups and configs are the last ones of the lists above;
     /// the plan does not have them.
     pub companions: Vec<Companion>,

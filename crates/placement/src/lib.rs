@@ -4,7 +4,7 @@
 //! randomness, no hash order: the same question gets the same answer everywhere, and the work is bounded by steps.
 //!
 //! Where to look: [`resources`], [`shape`] and [`predicates`] say what pods and nodes are, [`topology`] which nodes lie
-//! together, [`state`] what is free; [`gang`] is the question, [`plan`](mod@plan) the answer, [`preempt`] the answer at
+//! together, [`volume`] where volumes could come from, [`state`] what is free; [`gang`] is the question, [`plan`](mod@plan) the answer, [`preempt`] the answer at
 //! the expense of others, [`explain`] what stands in the way and what would help, [`reasons`] the stable names of reasons.
 
 pub mod budget;
@@ -18,6 +18,7 @@ pub mod resources;
 pub mod shape;
 pub mod state;
 pub mod topology;
+pub mod volume;
 
 pub use gang::{Gang, Group, GroupConfig, Overfull, Pack, PlacementGroup, Sibling, Spread, Waiting};
 pub use plan::{Options, Outcome, Plan, plan};

@@ -11,6 +11,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::reasons::ReasonCode;
+use crate::resources::attached_driver;
 
 /// Labels of a node or a pod.
 pub type Labels = BTreeMap<String, String>;
@@ -192,8 +193,12 @@ pub enum RuledOut {
     Taint(Taint),
     /// The node selector does not match; the first label that differs.
     NodeSelector(String),
-    /// Required node affinity (or the affinity of a bound volume) does not match.
+    /// Required node affinity does not match.
     NodeAffinity,
+    /// A volume cannot be used there; what it is.
+    Volume(String),
+    /// No further volume can be attached; the resource that limits them.
+    AttachLimit(String),
     /// The node is in a domain held for another gang, or taken by another replica of a set that must spread.
     Excluded,
 }
@@ -207,9 +212,23 @@ impl RuledOut {
             Self::Taint(taint) => (ReasonCode::UntoleratedTaint, taint.to_string()),
             Self::NodeSelector(key) => (ReasonCode::NodeSelectorMismatch, key.clone()),
             Self::NodeAffinity => (ReasonCode::NodeAffinityMismatch, String::new()),
+            Self::Volume(what) => (ReasonCode::VolumeOutOfReach, what.clone()),
+            Self::AttachLimit(resource) => {
+                let driver = attached_driver(resource).unwrap_or(resource);
+                (ReasonCode::AttachLimit, format!("volumes of {driver}"))
+            }
             Self::Excluded => (ReasonCode::DomainExcluded, String::new()),
         }
     }
+}
+
+/// Where a volume of a pod can be used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeReach {
+    /// What it is, for people.
+    pub what: String,
+    /// The nodes.
+    pub nodes: NodeSelector,
 }
 
 /// What a pod asks of a node.
@@ -217,8 +236,10 @@ impl RuledOut {
 pub struct NodeDemands {
     /// Labels the node must carry.
     pub selector: Labels,
-    /// Selectors that must all match: the pod's own and one per bound volume.
+    /// Selectors that must all match.
     pub required: Vec<NodeSelector>,
+    /// Volumes that not every node can use.
+    pub volumes: Vec<VolumeReach>,
     /// Terms with weights; the sum of the weights of matching terms is the node's score.
     pub preferred: Vec<(i32, NodeTerm)>,
     /// Taints that do not matter.
@@ -231,7 +252,8 @@ impl NodeDemands {
         let term = |term: &NodeTerm| 1 + selector_parts(&term.expressions) + selector_parts(&term.fields);
         let required = self.required.iter().flat_map(|selector| &selector.terms).map(term);
         let preferred = self.preferred.iter().map(|(_, wish)| term(wish));
-        self.selector.len() + self.tolerations.len() + required.chain(preferred).sum::<usize>()
+        let volumes = self.volumes.iter().flat_map(|volume| &volume.nodes.terms).map(term);
+        self.selector.len() + self.tolerations.len() + required.chain(preferred).chain(volumes).sum::<usize>()
     }
 
     /// The first reason why a pod may not run on the node.
@@ -264,7 +286,8 @@ impl NodeDemands {
         if self.required.iter().any(|selector| !selector.matches(node)) {
             return Some(RuledOut::NodeAffinity);
         }
-        None
+        let missed = self.volumes.iter().find(|volume| !volume.nodes.matches(node));
+        missed.map(|volume| RuledOut::Volume(volume.what.clone()))
     }
 
     /// How much the pod would like the node: weights of matching terms, less one per soft taint.

@@ -63,6 +63,12 @@ codes! {
     NodeSelectorMismatch,
     /// Required node affinity does not match.
     NodeAffinityMismatch,
+    /// A volume of a pod cannot be used on the node, or no one place has it in reach of all pods that share it.
+    VolumeOutOfReach,
+    /// The node cannot take any more volumes of a storage driver.
+    AttachLimit,
+    /// A volume claim does not exist, is not bound yet, or is in use by a pod that does not share it.
+    VolumeNotReady,
     /// The node is held for another gang or taken by another replica.
     DomainExcluded,
     /// A pod that may not share the node runs there (host port or anti-affinity).

@@ -148,6 +148,19 @@ impl Columns {
     }
 }
 
+/// What limits how many volumes of a storage driver a node can have attached, as a resource of nodes.
+#[must_use]
+pub fn attach_limit(driver: &str) -> String {
+    format!("{ATTACHABLE}{driver}")
+}
+
+/// The driver whose volumes a resource limits.
+pub(crate) fn attached_driver(resource: &str) -> Option<&str> {
+    resource.strip_prefix(ATTACHABLE)
+}
+
+const ATTACHABLE: &str = "attachable-volumes-csi-";
+
 /// Whether a resource has a column whether or not some node offers it.
 pub(crate) fn is_always(name: &str) -> bool {
     ALWAYS.contains(&name)

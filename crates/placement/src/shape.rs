@@ -71,9 +71,6 @@ pub enum Unsupported {
     /// Hard topology spread constraints.
     #[error("topology spread constraints with DoNotSchedule")]
     TopologySpread,
-    /// A volume that is bound only when a pod is placed.
-    #[error("volume claim {0:?} is not bound")]
-    UnboundVolume(String),
     /// A device claim without an allocation.
     #[error("resource claim {0:?} is not allocated")]
     UnallocatedClaim(String),
@@ -97,6 +94,10 @@ pub struct PodDemands {
     pub host_ports: Vec<HostPort>,
     /// Pods it must not share a node with.
     pub keep_apart: Vec<KeepApart>,
+    /// Claims on volumes that are not bound yet, by their names in [`crate::Gang::claims`].
+    pub claims: BTreeSet<String>,
+    /// Volumes that count once on a node however many pods use them: by the resource that limits them, their names.
+    pub attached: BTreeMap<String, BTreeSet<String>>,
     /// What the caller already knows cannot be honoured.
     pub unsupported: Vec<Unsupported>,
 }
@@ -119,6 +120,8 @@ impl PodDemands {
             + self.requests.len()
             + self.host_ports.len()
             + self.unsupported.len()
+            + self.claims.len()
+            + self.attached.values().map(BTreeSet::len).sum::<usize>()
             + apart.sum::<usize>()
             + self.node.parts()
     }
@@ -150,6 +153,8 @@ pub struct Shape {
     pub demands: Arc<PodDemands>,
     /// Requests by column, the pod itself included; never empty.
     pub requests: Vec<(Column, i64)>,
+    /// Columns of which it takes one per volume that is not on the node yet. A limit that no node has does not count.
+    pub attached: Vec<(Column, Arc<BTreeSet<String>>)>,
     /// What it asks for and no node offers: if there is any such thing, no node has room for it.
     pub unoffered: Unoffered,
     /// What one look at a node costs, in steps.
@@ -202,6 +207,7 @@ impl Shapes {
         self.shapes.push(Shape {
             exclusive: !demands.may_share(demands),
             demands: demands.clone(),
+            attached: attached(demands, columns),
             requests,
             unoffered,
             effort: 1 + parts / PARTS_PER_STEP,
@@ -215,6 +221,7 @@ impl Shapes {
     pub(crate) fn resolve(&mut self, columns: &Columns) {
         for shape in &mut self.shapes {
             (shape.requests, shape.unoffered) = resolve(&shape.demands, columns);
+            shape.attached = attached(&shape.demands, columns);
         }
     }
 
@@ -250,6 +257,14 @@ fn resolve(demands: &PodDemands, columns: &Columns) -> (Vec<(Column, i64)>, Unof
     requests.push((Column::PODS, 1));
     requests.sort_unstable();
     (requests, unoffered)
+}
+
+/// Shared volumes by the column that limits them.
+fn attached(demands: &PodDemands, columns: &Columns) -> Vec<(Column, Arc<BTreeSet<String>>)> {
+    let limited = demands.attached.iter();
+    limited
+        .filter_map(|(name, volumes)| Some((columns.get(name)?, Arc::new(volumes.clone()))))
+        .collect()
 }
 
 #[cfg(test)]

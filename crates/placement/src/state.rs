@@ -7,7 +7,7 @@
 //! Sums count what is free above zero on every node, ruled out or not: they are upper bounds, used to reject and never
 //! to accept. They are kept wider than amounts, so no amount that somebody wrote makes them wrap. Changing nodes rebuilds the views (a rare event); changing pods costs O(levels).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::predicates::Node;
@@ -205,11 +205,51 @@ impl ClusterState {
         for column in 0..self.columns.len() {
             self.free[column][at] = Sum::from(self.allocatable[column][at]);
         }
+        let mut limited: BTreeSet<Column> = BTreeSet::new();
         for (shape, count) in &self.residents[at] {
-            for (column, request) in &self.shapes.get(*shape).requests {
+            let shape = self.shapes.get(*shape);
+            for (column, request) in &shape.requests {
                 self.free[column.index()][at] -= Sum::from(*request) * Sum::from(*count);
             }
+            limited.extend(shape.attached.iter().map(|(column, _)| *column));
         }
+        for column in limited {
+            let count = self.attached_on(id, column).len();
+            self.free[column.index()][at] -= count as Sum;
+        }
+    }
+
+    /// The shared volumes on a node that a column limits.
+    fn attached_on(&self, node: NodeId, column: Column) -> BTreeSet<&str> {
+        let residents = self.residents[node.index()].iter();
+        let attached = residents.flat_map(|(shape, _)| &self.shapes.get(*shape).attached);
+        let of_column = attached.filter(|(limited, _)| *limited == column);
+        of_column
+            .flat_map(|(_, volumes)| volumes.iter().map(String::as_str))
+            .collect()
+    }
+
+    /// How many more volumes the first pod of a shape would bring to a node, by the column that limits them.
+    fn to_attach(&self, node: NodeId, shape: ShapeId) -> impl Iterator<Item = (Column, i64)> {
+        let attached = self.shapes.get(shape).attached.iter();
+        attached.map(move |(column, volumes)| {
+            let there = self.attached_on(node, *column);
+            let missing = volumes.iter().filter(|volume| !there.contains(volume.as_str()));
+            (*column, i64::try_from(missing.count()).unwrap_or(i64::MAX))
+        })
+    }
+
+    /// The limit of volumes because of which not even one pod of the shape has room on the node.
+    pub(crate) fn attach_limit(&self, node: NodeId, shape: ShapeId) -> Option<&str> {
+        let per_pod = |column| {
+            let requests = &self.shapes.get(shape).requests;
+            let found = requests.iter().find(|(of, _)| *of == column);
+            found.map_or(0, |(_, request)| *request)
+        };
+        let mut to_attach = self.to_attach(node, shape);
+        let full = to_attach
+            .find(|(column, missing)| missing.saturating_add(per_pod(*column)) > self.free_on(node, *column).max(0));
+        full.map(|(column, _)| self.columns.name(column))
     }
 
     fn add(&mut self, name: &str) -> NodeId {
@@ -310,6 +350,11 @@ impl ClusterState {
     fn change(&mut self, node: NodeId, shape: ShapeId, count: i32) {
         self.torn = true;
         let at = node.index();
+        // Most shapes have none of these; nothing is allocated for them.
+        let limited = self.shapes.get(shape).attached.iter();
+        let before: Vec<(Column, usize)> = limited
+            .map(|(column, _)| (*column, self.attached_on(node, *column).len()))
+            .collect();
         let residents = &mut self.residents[at];
         match residents.binary_search_by_key(&shape, |(id, _)| *id) {
             Ok(found) => {
@@ -326,11 +371,17 @@ impl ClusterState {
                 (shape, u32::try_from(count).expect("only placed pods are lifted")),
             ),
         }
+        let volumes: Vec<(Column, Sum)> = before
+            .into_iter()
+            .map(|(column, before)| (column, self.attached_on(node, column).len() as Sum - before as Sum))
+            .collect();
+        let requests = self.shapes.get(shape).requests.iter();
+        let requests = requests.map(|(column, request)| (*column, Sum::from(*request) * Sum::from(count)));
         let width = self.columns.len();
-        for (column, request) in &self.shapes.get(shape).requests {
+        for (column, taken) in requests.chain(volumes) {
             let free = &mut self.free[column.index()][at];
             let before = (*free).max(0);
-            *free -= Sum::from(*request) * Sum::from(count);
+            *free -= taken;
             let delta = (*free).max(0) - before;
             for viewed in &mut self.views {
                 for domain in viewed.view.chain_of(node) {
@@ -416,6 +467,15 @@ impl ClusterState {
         let mut most = i64::from(u32::MAX);
         for (column, request) in &asked.requests {
             most = most.min(self.free_on(node, *column) / request);
+        }
+        for (column, missing) in self.to_attach(node, shape) {
+            let left = self.free_on(node, column).saturating_sub(missing);
+            let per_pod = asked.requests.iter().find(|(of, _)| *of == column);
+            most = most.min(match per_pod {
+                _ if missing > 0 && left < 0 => 0,
+                Some((_, request)) => left / request,
+                None => most,
+            });
         }
         u32::try_from(most.max(0)).unwrap_or(u32::MAX)
     }

@@ -8,6 +8,7 @@ use coppice_placement::explain::explain;
 use coppice_placement::predicates::{Expression, Node, NodeSelector, NodeTerm, Operator};
 use coppice_placement::preempt::{Running, RunningGroup, RunningPod, preempt};
 use coppice_placement::shape::{HOSTNAME, KeepApart, PodDemands};
+use coppice_placement::volume::{UnboundClaim, VolumeSource};
 use coppice_placement::{ClusterState, Gang, Options, Outcome, Pack, PlacementGroup, ReasonCode, plan};
 use support::Random;
 use support::cluster::{RACK, amounts, cluster, demands, gang, group, node};
@@ -379,4 +380,53 @@ fn a_node_without_a_name_or_room_is_a_node() {
     let shape = state.shape(&PodDemands::default());
     assert_eq!(state.room(state.node_id("").unwrap(), shape), 0);
     assert_eq!(state, state.recomputed());
+}
+
+#[test]
+fn any_number_of_claims_and_volumes_ends_within_the_budget() {
+    let mut state = cluster(4, 4, 8, 8);
+    let names: Vec<String> = state
+        .view(0)
+        .nodes_in(coppice_placement::topology::DomainId::ROOT)
+        .iter()
+        .map(|node| state.node(*node).name.clone())
+        .collect();
+    let mut odd = demands(8);
+    let mut asked = gang("g", Pack::none(), Vec::new());
+    for claim in 0..200 {
+        let name = format!("n/claim-{claim}");
+        odd.claims.insert(name.clone());
+        // Each claim fits one of many volumes, each volume on one node: two pods never share a claim.
+        let volume = |at: usize| {
+            let only = Expression {
+                key: "metadata.name".into(),
+                operator: Operator::In,
+                values: vec![names[at % names.len()].clone()],
+            };
+            let term = NodeTerm {
+                expressions: Vec::new(),
+                fields: vec![only],
+            };
+            VolumeSource::Volume {
+                name: format!("volume-{at}"),
+                nodes: Some(NodeSelector { terms: vec![term] }),
+            }
+        };
+        let claim = UnboundClaim {
+            what: name.clone(),
+            sources: (0..300).map(volume).collect(),
+        };
+        asked.claims.insert(name, std::sync::Arc::new(claim));
+    }
+    let shape = state.shape(&odd);
+    asked.groups = vec![group("a", shape, 4, 4, Pack::none())];
+    let before = state.clone();
+    let options = Options::default();
+    match plan(&mut state, &asked, &options) {
+        Outcome::BudgetExhausted { steps } => assert!(steps <= options.budget, "{steps}"),
+        Outcome::Infeasible(reasons) => assert!(reasons.len() <= 3, "{reasons:?}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(state == before, "the state changed");
+    ordinary_fits(&mut state);
 }

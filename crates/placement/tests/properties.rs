@@ -51,7 +51,10 @@ proptest! {
         let wanted = instance(&mut random, 6, 8);
         let mut state = wanted.state();
         let other = instance(&mut random, 1, 4);
-        let shapes: Vec<_> = (0..other.parts.len()).map(|at| state.shape(&other.demands(at))).collect();
+        let shapes: Vec<_> = (0..other.parts.len()).map(|at| {
+            let demands = other.demands(at, &state);
+            state.shape(&demands)
+        }).collect();
         for (at, shape) in shapes.iter().enumerate() {
             let node = format!("node-{}", random.below(wanted.hosts.len() as u64));
             state.add_pod(&format!("other-{at}"), &node, *shape).expect("the node is there");

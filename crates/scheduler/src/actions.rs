@@ -12,7 +12,7 @@ use coppice_placement::Reason;
 use coppice_runtime::cache::{Meta, ObjectKey};
 use coppice_runtime::clock::SharedClock;
 use coppice_runtime::events::{EventKind, ObjectReference, Recorder};
-use coppice_runtime::write::{DeleteOptions, Patch, Precondition, WriteError, Writer};
+use coppice_runtime::write::{DeleteOptions, OwnPart, Patch, Precondition, WriteError, Writer};
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -31,29 +31,41 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Carries out decisions.
 #[derive(Clone)]
 pub(crate) struct Actions {
-    world: World,
-    writer: Writer,
-    recorder: Recorder,
+    pub(crate) world: World,
+    pub(crate) writer: Writer,
+    pub(crate) recorder: Recorder,
     clock: SharedClock,
+    /// How long the claims of a gang may take to be bound.
+    pub(crate) volume_wait: Duration,
 }
 
 impl Actions {
-    pub(crate) fn new(world: World, writer: Writer, recorder: Recorder, clock: SharedClock) -> Self {
+    pub(crate) fn new(
+        world: World,
+        writer: Writer,
+        recorder: Recorder,
+        clock: SharedClock,
+        volume_wait: Duration,
+    ) -> Self {
         Self {
             world,
             writer,
             recorder,
             clock,
+            volume_wait,
         }
     }
 
-    /// Binds the pods of a gang. Returns those that were not bound.
-    pub(crate) async fn commit(&self, commit: &Commit) -> Vec<ObjectKey> {
+    /// Binds the pods of a gang, once their claims are. Returns those that were not bound, and why its volumes failed.
+    pub(crate) async fn commit(&self, commit: &Commit) -> (Vec<ObjectKey>, Option<String>) {
         let all = || commit.bindings.iter().map(|bind| bind.pod.key.clone()).collect();
         if let Err(error) = self.store(&commit.gang, commit.store.as_ref()).await {
             warn!(gang = %commit.gang, %error, "the plan was not stored");
             tokio::time::sleep(PAUSE).await;
-            return all();
+            return (all(), None);
+        }
+        if let Err(problem) = self.provide(commit).await {
+            return (all(), problem);
         }
         let results = join_all(commit.bindings.iter().map(|bind| self.bind(bind))).await;
         let (mut failed, mut refused) = (Vec::new(), false);
@@ -74,7 +86,7 @@ impl Actions {
             let message = message_of(commit);
             self.recorder.record(&target, EventKind::Normal, "Scheduled", &message);
         }
-        failed
+        (failed, None)
     }
 
     /// Tells a gang that it is placed. Returns whether it says so now, or is gone.
@@ -233,7 +245,7 @@ impl Actions {
         }
     }
 
-    async fn tell(&self, pod: &Meta, text: &str) {
+    pub(crate) async fn tell(&self, pod: &Meta, text: &str) {
         let known = {
             let moment = self.world.cache.moment();
             self.world.pods.get(&moment, &pod.key)
@@ -255,8 +267,8 @@ impl Actions {
         }
     }
 
-    /// Writes our condition of a gang, and how well it is placed. The other conditions are the operator's and kept as
-    /// they are; the version makes sure of that. The phase is the operator's too, and sent along because it is required.
+    /// Writes our condition of a gang, and how well it is placed; the rest of the status is the operator's. The phase is the
+    /// operator's too, and sent along with the first status because it is required.
     /// Returns whether the gang says so now, or is gone.
     async fn say_placed(&self, key: &ObjectKey, holds: bool, reason: &str, message: &str, score: Option<f64>) -> bool {
         for _ in 0..TRIES {
@@ -270,8 +282,16 @@ impl Actions {
             let Some(status) = with_placed(&known, holds, reason, message, score, self.clock.now()) else {
                 return true;
             };
-            let patch = Patch::Merge(json!({"status": status}));
-            let condition = Precondition::version(&meta);
+            let read = known.status.as_ref().map(|status| json!(status));
+            let part = OwnPart::of(read.as_ref(), &status, |kind| kind == PLACED);
+            if part.operations.is_empty() {
+                return true;
+            }
+            let condition = match part.needs_version {
+                true => Precondition::version(&meta),
+                false => Precondition::uid(&meta),
+            };
+            let patch = Patch::Json(part.operations);
             let done = self.writer.patch_status(&self.world.gangs, key, &condition, patch);
             match done.await {
                 Err(WriteError::Conflict(_)) => drop(self.writer.read(&self.world.gangs, key).await),
@@ -315,7 +335,7 @@ impl Actions {
         }
     }
 
-    fn reference(&self, gang: &GangId) -> Option<ObjectReference> {
+    pub(crate) fn reference(&self, gang: &GangId) -> Option<ObjectReference> {
         let moment = self.world.cache.moment();
         match gang {
             GangId::Pod(key) => self.world.pods.get(&moment, key).map(|pod| pod_reference(&pod.meta)),
@@ -369,7 +389,10 @@ fn with_placed(
     if conditions == before.conditions && scored {
         return None;
     }
-    let mut status = json!({"phase": before.phase, "conditions": conditions});
+    let mut status = json!({"conditions": conditions});
+    if gang.status.is_none() {
+        status["phase"] = json!(before.phase);
+    }
     if let Some(score) = score {
         status["placementScore"] = json!(score);
     } else if !holds {

@@ -13,6 +13,7 @@ mod caught;
 pub mod engine;
 pub mod model;
 pub mod scheduler;
+mod volumes;
 mod world;
 
 pub use model::PLACED;

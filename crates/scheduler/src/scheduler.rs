@@ -42,6 +42,8 @@ pub struct Options {
     pub window: Duration,
     /// Writes in flight at most.
     pub concurrent_writes: usize,
+    /// How long claims on volumes may take to be bound before their gang gives its room back.
+    pub volume_wait: Duration,
     /// Where time comes from.
     pub clock: SharedClock,
     /// Whether this process may write.
@@ -64,6 +66,7 @@ impl Default for Options {
             settings: Settings::default(),
             window: Duration::from_millis(10),
             concurrent_writes: 64,
+            volume_wait: Duration::from_mins(10),
             clock: Arc::new(SystemClock),
             leadership: Leadership::always(),
             metrics: Metrics::default(),
@@ -111,7 +114,13 @@ impl Scheduler {
             "Panics that were caught, by what panicked: an action, a decision (its gang is set aside for a while), or the intake of an object",
         );
         let work = Work {
-            actions: Actions::new(world.clone(), writer, recorder, options.clock.clone()),
+            actions: Actions::new(
+                world.clone(),
+                writer,
+                recorder,
+                options.clock.clone(),
+                options.volume_wait,
+            ),
             engine: Engine::new(Model::new(options.names), options.settings),
             world,
             clock: options.clock,
@@ -147,6 +156,8 @@ impl Scheduler {
 struct Ended {
     gang: Option<GangId>,
     not_bound: Vec<ObjectKey>,
+    /// Why its claims were not bound.
+    volumes: Option<String>,
     /// Whether the gang says that it is placed, where it was to be told so.
     confirmed: Option<bool>,
 }
@@ -156,6 +167,7 @@ impl Ended {
         Self {
             gang,
             not_bound: Vec::new(),
+            volumes: None,
             confirmed: None,
         }
     }
@@ -229,6 +241,9 @@ impl Work {
         }
         if let Some(gang) = &ended.gang {
             self.engine.done(gang);
+            if let Some(problem) = &ended.volumes {
+                self.engine.volumes_failed(gang, problem.clone(), self.clock.now());
+            }
         }
         if let (Some(GangId::Gang(key)), Some(told)) = (&ended.gang, ended.confirmed) {
             self.engine.confirmed(key, told, self.clock.now());
@@ -248,9 +263,10 @@ impl Work {
                 ..Ended::of(Some(commit.gang.clone()))
             };
             self.start(given_up, |actions| async move {
-                let not_bound = actions.commit(&commit).await;
+                let (not_bound, volumes) = actions.commit(&commit).await;
                 Ended {
                     not_bound,
+                    volumes,
                     ..Ended::of(Some(commit.gang))
                 }
             });

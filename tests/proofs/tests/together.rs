@@ -39,7 +39,16 @@ fn latency(call: &Call, milliseconds: u64) -> Fault {
 
 #[test]
 fn an_undisturbed_run_of_both_has_no_conflict() {
-    for latencies in [(0, 0), (2, 2), (5, 40), (40, 5), (30, 30)] {
+    for latencies in [
+        (0, 0),
+        (2, 2),
+        (5, 40),
+        (40, 5),
+        (30, 30),
+        (200, 200),
+        (200, 20),
+        (20, 200),
+    ] {
         run(latencies);
     }
 }

@@ -122,6 +122,7 @@ const TABLE: &[Row] = table! {
     ("scheduling.k8s.io", "v1"), "priorityclasses", "PriorityClass", "pc", "", Cluster, "", "generation";
     STORAGE, "csidrivers", "CSIDriver", "", "", Cluster, "", "";
     STORAGE, "csinodes", "CSINode", "", "", Cluster, "", "";
+    STORAGE, "csistoragecapacities", "CSIStorageCapacity", "", "", Namespaced, "", "";
     STORAGE, "storageclasses", "StorageClass", "sc", "", Cluster, "", "";
     STORAGE, "volumeattachments", "VolumeAttachment", "", "", Cluster, "status", "";
 };

@@ -17,7 +17,8 @@ use crate::view::explain::{Target, explain, text};
 /// Say where the pods of a gang are, or why they are not placed and what helps; or what a ComputeDomain waits for
 ///
 /// Works on any cluster of a kubeconfig, on one that `coppice up` started, and offline on a snapshot:
-/// kubectl get nodes,pods,podgangs,podcliquesets,clustertopologybindings,poddisruptionbudgets -A -o yaml
+/// kubectl get nodes,pods,podgangs,podcliquesets,clustertopologybindings,poddisruptionbudgets,pvc,pv,
+/// storageclasses,csidrivers,csinodes,csistoragecapacities -A -o yaml
 #[derive(Args)]
 pub(crate) struct Explain {
     /// What to explain: podgang/NAME, pcs/NAME, pod/NAME or computedomain/NAME, or just a name of the first three
@@ -35,7 +36,7 @@ pub(crate) struct Explain {
     #[arg(short, long, value_enum, default_value_t = Output::Text, value_name = "FORM")]
     output: Output,
     /// Assume a change and explain what would be then; may be repeated:
-    /// tolerate=KEY[=VALUE]:EFFECT, uncordon=NODE, ready=NODE, drop-selector=KEY, drop-affinity, drop-ports,
+    /// tolerate=KEY[=VALUE]:EFFECT, uncordon=NODE, ready=NODE, drop-selector=KEY, drop-affinity, drop-ports, drop-volumes,
     /// drop-anti-affinity, prefer=KEY, evict=GANG, add-nodes=COUNT:LIKE
     #[arg(long, value_name = "CHANGE")]
     what_if: Vec<String>,

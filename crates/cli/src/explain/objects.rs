@@ -31,7 +31,8 @@ pub(super) fn read(file: &Path) -> Result<Snapshot> {
     if snapshot.objects.nodes.is_empty() && snapshot.objects.pods.is_empty() && snapshot.objects.gangs.is_empty() {
         bail!(
             "{} has no nodes, pods or PodGangs: make it with kubectl get nodes,pods,podgangs,podcliquesets,\
-             clustertopologybindings,poddisruptionbudgets -A -o yaml",
+             clustertopologybindings,poddisruptionbudgets,pvc,pv,storageclasses,csidrivers,csinodes,csistoragecapacities \
+             -A -o yaml",
             file.display()
         );
     }
@@ -47,21 +48,23 @@ pub(super) async fn fetch(cluster: &Cluster) -> Result<(Snapshot, String)> {
         bail!("the cluster does not know PodGangs: install the CRDs with `coppice crds install`");
     };
     let group = "/apis/grove.io/v1alpha1";
+    let storage = "/apis/storage.k8s.io/v1";
+    let some = async |path: &str| anyhow::Ok(list(&client, path).await?.unwrap_or_default());
     let snapshot = Snapshot {
         objects: Objects {
             nodes,
             pods,
             gangs,
-            topologies: list(&client, &format!("{group}/clustertopologybindings"))
-                .await?
-                .unwrap_or_default(),
-            disruption_budgets: list(&client, "/apis/policy/v1/poddisruptionbudgets")
-                .await?
-                .unwrap_or_default(),
+            topologies: some(&format!("{group}/clustertopologybindings")).await?,
+            disruption_budgets: some("/apis/policy/v1/poddisruptionbudgets").await?,
+            claims: some("/api/v1/persistentvolumeclaims").await?,
+            volumes: some("/api/v1/persistentvolumes").await?,
+            storage_classes: some(&format!("{storage}/storageclasses")).await?,
+            storage_drivers: some(&format!("{storage}/csidrivers")).await?,
+            node_drivers: some(&format!("{storage}/csinodes")).await?,
+            storage_capacities: some(&format!("{storage}/csistoragecapacities")).await?,
         },
-        sets: list(&client, &format!("{group}/podcliquesets"))
-            .await?
-            .unwrap_or_default(),
+        sets: some(&format!("{group}/podcliquesets")).await?,
         source: "the cluster".to_owned(),
     };
     Ok((snapshot, namespace))

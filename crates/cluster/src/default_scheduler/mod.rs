@@ -12,6 +12,6 @@ mod claims;
 mod controller;
 pub(crate) mod fit;
 pub(crate) mod pod;
-mod quantity;
+pub(crate) mod quantity;
 
 pub(crate) use controller::run;

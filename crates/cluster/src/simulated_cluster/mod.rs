@@ -12,7 +12,9 @@ use crate::kubelet::{self, KubeletOptions};
 use crate::node_life::{self, LEASE_NAMESPACE, NodeLifeOptions, ensure_namespace};
 use crate::node_lifecycle::{self, HealthSignal, LifecycleOptions};
 use crate::node_view::nodes;
-use crate::{daemon_sets, default_scheduler, garbage_collector, namespaces, resource_claims, service_accounts};
+use crate::{
+    daemon_sets, default_scheduler, garbage_collector, namespaces, resource_claims, service_accounts, volumes,
+};
 use coppice_runtime::cache::reflect::{self, reflect};
 use coppice_runtime::supervise::Group;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -165,6 +167,16 @@ impl SimulatedCluster {
                 resource_claims::run(client(), &devices, concurrency, clock, stop()),
             );
         }
+        if chosen.volume_binder || chosen.volume_provisioner {
+            let parts = volumes::Parts {
+                binder: chosen.volume_binder,
+                provisioner: chosen.volume_provisioner,
+            };
+            self.group.spawn(
+                "volume controller",
+                volumes::run(client(), &nodes, parts, concurrency, clock, stop()),
+            );
+        }
         if chosen.default_scheduler {
             self.group.spawn(
                 "default scheduler",
@@ -182,6 +194,8 @@ impl SimulatedCluster {
             chosen.node_lifecycle,
             chosen.daemon_sets,
             chosen.default_scheduler,
+            chosen.volume_binder,
+            chosen.volume_provisioner,
         ];
         if uses_nodes.contains(&true) {
             self.group.spawn(

@@ -32,6 +32,10 @@ pub struct Controllers {
     pub daemon_sets: bool,
     /// Claims on devices that pods make by templates.
     pub resource_claims: bool,
+    /// Volumes and claims that meet, and claims of ephemeral volumes.
+    pub volume_binder: bool,
+    /// Volumes for storage classes with the provisioner of this crate.
+    pub volume_provisioner: bool,
     /// Plain pods, and devices for claims.
     pub default_scheduler: bool,
 }
@@ -48,15 +52,18 @@ impl Controllers {
             service_accounts: true,
             daemon_sets: true,
             resource_claims: true,
+            volume_binder: true,
+            volume_provisioner: true,
             default_scheduler: true,
         }
     }
 
-    /// Only what real nodes would do: for a Kubernetes with its own controller manager and scheduler.
+    /// Only what real nodes and storage would do: for a Kubernetes with its own controller manager and scheduler.
     pub fn nodes_only() -> Self {
         Self {
             kubelets: true,
             node_life: true,
+            volume_provisioner: true,
             ..Self::none()
         }
     }
@@ -72,6 +79,8 @@ impl Controllers {
             service_accounts: false,
             daemon_sets: false,
             resource_claims: false,
+            volume_binder: false,
+            volume_provisioner: false,
             default_scheduler: false,
         }
     }

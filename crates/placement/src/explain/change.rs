@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::gang::{Gang, Pack};
 use crate::plan::Options;
 use crate::predicates::{Effect, Node, Toleration};
+use crate::resources::attached_driver;
 use crate::shape::PodDemands;
 use crate::state::ClusterState;
 use crate::topology::DomainId;
@@ -66,6 +67,8 @@ pub enum Change {
     DropHostPorts,
     /// Pods keep away from nobody, and nobody keeps away from them.
     DropAntiAffinity,
+    /// The volumes of pods are within reach of every node, and no number of them is too many for one.
+    DropVolumes,
     /// The gang may leave the domain of its placement group.
     Unpin,
     /// A required packing becomes a preferred one.
@@ -103,6 +106,7 @@ impl Change {
             Self::DropNodeAffinity => RemedyCode::NodeAffinity,
             Self::ReleaseDomains | Self::ShareDomains => RemedyCode::ReleaseDomains,
             Self::DropHostPorts | Self::DropAntiAffinity => RemedyCode::ShareNodes,
+            Self::DropVolumes => RemedyCode::Volumes,
             Self::Unpin => RemedyCode::Unpin,
             Self::PreferPacking { .. } => RemedyCode::RelaxPacking,
             Self::Evict { .. } => RemedyCode::Preempt,
@@ -153,6 +157,14 @@ impl Change {
             Self::DropAntiAffinity => demand(state, gang, |demands| {
                 demands.keep_apart.clear();
                 demands.labels.clear();
+            }),
+            Self::DropVolumes => demand(state, gang, |demands| {
+                demands.node.volumes.clear();
+                demands.claims.clear();
+                demands.attached.clear();
+                demands
+                    .requests
+                    .retain(|resource, _| attached_driver(resource).is_none());
             }),
             Self::Unpin => gang.placement_group.iter_mut().for_each(|group| group.pinned = None),
             Self::PreferPacking { part, key } => prefer(gang, part, key),

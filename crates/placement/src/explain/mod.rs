@@ -107,6 +107,8 @@ pub enum RemedyCode {
     ReleaseDomains,
     /// Drop host ports or anti-affinity.
     ShareNodes,
+    /// Use volumes that are within reach, or fewer of them.
+    Volumes,
     /// Let the placement group use another domain.
     Unpin,
     /// Turn a required packing into a preferred one.

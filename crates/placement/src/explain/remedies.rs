@@ -61,6 +61,7 @@ impl Scene<'_> {
         let mut found = Vec::new();
         self.rules(&mut found);
         self.conflicts(&mut found);
+        self.volumes(&mut found);
         self.packing(&mut found);
         self.evictions(&mut found);
         self.nodes(&mut found);
@@ -159,6 +160,8 @@ impl Scene<'_> {
                 vec![(Change::DropNodeAffinity, text, detail)]
             }
             RuledOut::Excluded => self.exclusions(nodes),
+            // All volumes are looked at together.
+            RuledOut::Volume(_) | RuledOut::AttachLimit(_) => Vec::new(),
         }
     }
 
@@ -211,6 +214,43 @@ impl Scene<'_> {
                     "drop the anti-affinity on the host name".into(),
                 ),
                 cause: Some(Reason::new(ReasonCode::NodeConflict, message)),
+            });
+        }
+    }
+
+    /// Volumes that are not where there is room, each named with the number of nodes that cannot use it.
+    fn volumes(&mut self, found: &mut Vec<Trial>) {
+        let mut plain = self.gang.clone();
+        Change::DropVolumes.apply(self.state, &mut plain, &mut self.options.clone());
+        if plain == *self.gang || self.with(&Change::DropVolumes).is_none() {
+            return;
+        }
+        let mut causes: BTreeMap<Reason, String> = BTreeMap::new();
+        for (reason, nodes) in self.survey.ruled_out.iter().flat_map(|(_, counts)| counts) {
+            let (code, what) = reason.told();
+            let message = match reason {
+                RuledOut::Volume(_) => format!("{what} is out of reach of {nodes} nodes; without that the gang fits"),
+                RuledOut::AttachLimit(_) => {
+                    format!("{nodes} nodes cannot take more of {what}; without that the gang fits")
+                }
+                _ => continue,
+            };
+            causes.insert(Reason::new(code, message), what);
+        }
+        if causes.is_empty() {
+            for claim in self.gang.claims.values() {
+                let what = claim.what.clone();
+                let message = format!(
+                    "{what}: its pods have no one place with the volume in reach; if they had, the gang would fit"
+                );
+                causes.insert(Reason::new(ReasonCode::VolumeOutOfReach, message), what);
+            }
+        }
+        for (cause, what) in causes.into_iter().take(LIST_LIMIT) {
+            let text = format!("provide {what} where the gang has room");
+            found.push(Trial {
+                remedy: Remedy::new(Change::DropVolumes, text),
+                cause: Some(cause),
             });
         }
     }

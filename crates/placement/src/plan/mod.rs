@@ -20,12 +20,14 @@ mod extras;
 mod look_ahead;
 mod nearness;
 mod pack;
+mod reaches;
 pub(crate) mod refuse;
 mod result;
 mod scopes;
 mod states;
 pub(crate) mod survey;
 pub(crate) mod table;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,9 +42,10 @@ use bounds::Bounds;
 use dive::Dive;
 use exact::Solution;
 use scopes::{RANKS, Scopes};
-use table::Table;
+use table::{Excluded, Table};
+use volumes::Claims;
 
-pub use result::{Binding, ChosenDomain, Plan};
+pub use result::{Binding, ChosenDomain, ChosenVolume, Plan};
 
 /// How to plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,13 +141,27 @@ pub(crate) fn plan_counted(state: &mut ClusterState, gang: &Gang, options: &Opti
     if steps.spend(scopes::cost(gang)).is_err() {
         return Outcome::BudgetExhausted { steps: steps.used() };
     }
-    let outcome = attempt(state, gang, options, steps, false);
+    match volumes::plan(state, gang, options, steps) {
+        Ok(outcome) => outcome,
+        Err(Exhausted) => Outcome::BudgetExhausted { steps: steps.used() },
+    }
+}
+
+/// Plans with the nodes that the claims on volumes leave.
+fn within_reach(
+    state: &mut ClusterState,
+    gang: &Gang,
+    options: &Options,
+    claims: &Claims,
+    steps: &mut Steps,
+) -> Outcome {
+    let outcome = attempt(state, gang, options, claims, steps, false);
     let spills = gang
         .placement_group
         .as_ref()
         .is_some_and(|group| group.pinned.is_some() && group.overfull == Overfull::Spill);
     match outcome {
-        Outcome::Infeasible(_) if spills => match attempt(state, gang, options, steps, true) {
+        Outcome::Infeasible(_) if spills => match attempt(state, gang, options, claims, steps, true) {
             Outcome::Placed(mut plan) => {
                 let message = "the domain of the placement group has no room; placed in another one";
                 plan.notes.push(Reason::new(ReasonCode::SpilledOver, message));
@@ -156,7 +173,14 @@ pub(crate) fn plan_counted(state: &mut ClusterState, gang: &Gang, options: &Opti
     }
 }
 
-fn attempt(state: &mut ClusterState, gang: &Gang, options: &Options, steps: &mut Steps, spill: bool) -> Outcome {
+fn attempt(
+    state: &mut ClusterState,
+    gang: &Gang,
+    options: &Options,
+    claims: &Claims,
+    steps: &mut Steps,
+    spill: bool,
+) -> Outcome {
     let Some(view) = state.view_named(&gang.topology) else {
         let message = format!("topology {:?} does not exist", gang.topology);
         return Outcome::Infeasible(vec![Reason::new(ReasonCode::UnknownTopology, message)]);
@@ -175,7 +199,7 @@ fn attempt(state: &mut ClusterState, gang: &Gang, options: &Options, steps: &mut
             }
         },
     };
-    let excluded = excluded(state, view, gang, options);
+    let excluded = Excluded::new(excluded(state, view, gang, options), claims);
     let scanned = Table::scan(state, view, root, scopes.shapes.clone(), &excluded, *steps);
     let Ok(mut table) = scanned else {
         return Outcome::BudgetExhausted { steps: steps.used() };

@@ -14,7 +14,7 @@ use crate::topology::DomainId;
 
 use super::candidates;
 use super::scopes::Scopes;
-use super::table::{self, Table};
+use super::table::{self, Excluded, Table};
 
 /// Reasons that are given at most: one pod can ask for thousands of things that are not done.
 const MOST: usize = 3;
@@ -81,7 +81,7 @@ pub(crate) fn too_large(state: &ClusterState, gang: &Gang) -> Vec<Reason> {
 }
 
 /// Why nothing was found.
-pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded: &[bool]) -> Vec<Reason> {
+pub(super) fn reasons(table: &Table<'_>, scopes: &Scopes, gang: &Gang, excluded: &Excluded<'_>) -> Vec<Reason> {
     let mut reasons = too_large(table.state, gang);
     if !reasons.is_empty() {
         return reasons;

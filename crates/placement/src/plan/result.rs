@@ -1,5 +1,7 @@
 //! From a solution to a plan: pod names, domains, score.
 
+use std::collections::BTreeMap;
+
 use crate::gang::Gang;
 use crate::reasons::Reason;
 use crate::topology::{DomainId, DomainPath};
@@ -34,6 +36,15 @@ pub struct ChosenDomain {
     pub distance: u32,
 }
 
+/// Where a claim that was not bound gets its volume from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChosenVolume {
+    /// The volume that exists; one is to be made for the node if there is none.
+    pub volume: Option<String>,
+    /// The node of the first pod that uses it.
+    pub node: String,
+}
+
 /// Where the pods of a gang go.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -43,6 +54,8 @@ pub struct Plan {
     pub domains: Vec<ChosenDomain>,
     /// The domain to store for the placement group, if it requires one.
     pub placement_group: Option<DomainPath>,
+    /// Where claims that were not bound get their volumes from, by name.
+    pub volumes: BTreeMap<String, ChosenVolume>,
     /// Levels lost against what is preferred, summed by rank: placement group, gang, configs, groups.
     pub distances: [u32; 4],
     /// Extras without a place.
@@ -119,6 +132,7 @@ pub(super) fn make(table: &Table<'_>, scopes: &Scopes, gang: &Gang, solution: &S
         placement_group: stored
             .filter(|id| *id != DomainId::ROOT)
             .map(|id| view.domain(id).path.clone()),
+        volumes: BTreeMap::new(),
         distances: if gang.companions.is_empty() {
             solution.choice.distances
         } else {

@@ -12,7 +12,8 @@ use crate::state::ClusterState;
 use crate::topology::DomainId;
 
 use super::scopes::{Scope, Scopes};
-use super::table::{Table, ruled_out};
+use super::table::{Excluded, Table, ruled_out};
+use super::volumes::Claims;
 use super::{Options, excluded, scopes};
 
 /// What one shape finds in a domain.
@@ -68,7 +69,8 @@ pub(crate) struct Survey {
 pub(crate) fn survey(state: &mut ClusterState, gang: &Gang, options: &Options) -> Option<Survey> {
     let view = state.view_named(&gang.topology)?;
     let scopes = scopes::build(state, state.view(view), gang, false).ok()?;
-    let excluded = excluded(state, view, gang, options);
+    let claims = Claims::of(state, gang, &mut Steps::new(u64::MAX)).ok()?;
+    let excluded = Excluded::new(excluded(state, view, gang, options), &claims);
     let shapes = scopes.shapes.clone();
     let table = Table::scan(state, view, DomainId::ROOT, shapes, &excluded, Steps::new(u64::MAX)).ok()?;
     let mut survey = Survey::default();

@@ -4,12 +4,16 @@
 //! placements go through the state's undo log and keep the table in step. A slot sum is exact for one shape alone and an
 //! upper bound as soon as shapes compete.
 
+use std::collections::BTreeSet;
+
 use crate::budget::{Exhausted, Steps};
 use crate::predicates::RuledOut;
 use crate::resources::Column;
 use crate::shape::ShapeId;
 use crate::state::{ClusterState, Mark, NodeId};
 use crate::topology::{DomainId, View};
+
+use super::volumes::Claims;
 
 /// Pods of a group on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,14 +54,14 @@ impl<'a> Table<'a> {
         view: usize,
         root: DomainId,
         shapes: Vec<ShapeId>,
-        excluded: &[bool],
+        excluded: &Excluded<'_>,
         steps: Steps,
     ) -> Result<Self, Exhausted> {
         let nodes = state.view(view).nodes_in(root).to_vec();
         let mut steps = steps;
         let efforts = shapes.iter().map(|shape| state.shape_of(*shape).effort);
         steps.spend(nodes.len().saturating_mul(efforts.sum()))?;
-        let width = excluded.len();
+        let width = excluded.nodes.len();
         let domains = state.view(view).domains().len();
         let mut table = Self {
             view,
@@ -74,12 +78,15 @@ impl<'a> Table<'a> {
         };
         for local in 0..table.shapes.len() {
             let shape = table.shapes[local];
-            let demands = &table.state.shape_of(shape).demands.node;
+            let all = table.state.shape_of(shape).demands.clone();
+            let demands = &all.node;
             let mut likes = vec![0; width];
             let mut fussy = false;
             for node in &nodes {
                 let described = table.state.node(*node);
-                table.allowed[local][node.index()] = !excluded[node.index()] && demands.ruled_out(described).is_none();
+                let out = || excluded.by_claim(&all.claims, *node).is_some();
+                table.allowed[local][node.index()] =
+                    !excluded.nodes[node.index()] && demands.ruled_out(described).is_none() && !out();
                 if !demands.preferred.is_empty() || !described.taints.is_empty() {
                     likes[node.index()] = demands.preference(described);
                     fussy |= likes[node.index()] != 0;
@@ -259,10 +266,37 @@ impl<'a> Table<'a> {
 }
 
 /// Why a node is out for a shape, room not considered.
-pub(crate) fn ruled_out(state: &ClusterState, shape: ShapeId, node: NodeId, excluded: &[bool]) -> Option<RuledOut> {
+pub(crate) fn ruled_out(
+    state: &ClusterState,
+    shape: ShapeId,
+    node: NodeId,
+    excluded: &Excluded<'_>,
+) -> Option<RuledOut> {
     let described = state.node(node);
-    let demands = &state.shape_of(shape).demands.node;
+    let demands = &state.shape_of(shape).demands;
+    let by_claim = || excluded.by_claim(&demands.claims, node);
+    let by_limit = || state.attach_limit(node, shape).map(str::to_owned);
     demands
+        .node
         .ruled_out(described)
-        .or_else(|| excluded[node.index()].then_some(RuledOut::Excluded))
+        .or_else(|| by_claim().map(|what| RuledOut::Volume(what.to_owned())))
+        .or_else(|| excluded.nodes[node.index()].then_some(RuledOut::Excluded))
+        .or_else(|| by_limit().map(RuledOut::AttachLimit))
+}
+
+/// Nodes that are out for all pods, and for those with certain claims.
+pub(crate) struct Excluded<'a> {
+    nodes: Vec<bool>,
+    claims: &'a Claims,
+}
+
+impl<'a> Excluded<'a> {
+    pub(crate) fn new(nodes: Vec<bool>, claims: &'a Claims) -> Self {
+        Self { nodes, claims }
+    }
+
+    /// The first of these claims that cannot be served on the node.
+    fn by_claim(&self, names: &BTreeSet<String>, node: NodeId) -> Option<&str> {
+        names.iter().find_map(|name| self.claims.keeps_off(name, node))
+    }
 }

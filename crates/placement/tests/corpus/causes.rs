@@ -1,8 +1,12 @@
 //! What is done to a situation, and how its explanation has to call it.
 
+use std::sync::Arc;
+
 use coppice_placement::explain::{Explanation, RemedyCode, Verdict};
-use coppice_placement::predicates::{Expression, NodeSelector, NodeTerm, Operator};
+use coppice_placement::predicates::{Expression, NodeSelector, NodeTerm, Operator, VolumeReach};
+use coppice_placement::resources::attach_limit;
 use coppice_placement::shape::{HOSTNAME, HostPort, KeepApart, PodDemands, Unsupported};
+use coppice_placement::volume::{UnboundClaim, VolumeSource};
 use coppice_placement::{GroupConfig, Pack, PlacementGroup, ReasonCode, Spread};
 
 use crate::situation::{Situation, taint};
@@ -87,7 +91,7 @@ causes! {
     ShortOfGpus, ShortOfMemory, ShortOfPods, ClusterFull, Scattered, Taint, Cordon, NotReady, Selector, Affinity, TwoRules,
     NarrowForGang, NarrowForReplica, NarrowForGroup, PortTaken, PortOfItsOwn, AntiAffinity, AntiAffinityOfOthers, Dependency,
     Gates, Outranked, LowerPriority, UnknownLevel, UnknownTopology, MissingResource, TooLarge, Unsupported, PinnedFull,
-    PinnedGone, Held, Spread, Together, Budget,
+    PinnedGone, Held, Spread, Together, Budget, VolumeElsewhere, VolumesFull, SharedVolume,
 }
 
 fn port(demands: &mut PodDemands) {
@@ -153,6 +157,41 @@ impl Cause {
                     demands.node.required.push(NodeSelector { terms: vec![term] });
                 });
                 Expected::new(ReasonCode::NodeAffinityMismatch, &["pool In gold"]).remedy(RemedyCode::NodeAffinity)
+            }
+            Self::VolumeElsewhere => {
+                here.change_demands(|demands| {
+                    demands.node.volumes.push(VolumeReach {
+                        what: "volume claim \"weights\" (volume \"pv-7\")".into(),
+                        nodes: NodeSelector::default(),
+                    });
+                });
+                let count = format!("out of reach of {} nodes", here.nodes.len());
+                here.clean_nodes();
+                Expected::new(ReasonCode::VolumeOutOfReach, &["\"weights\" (volume \"pv-7\")", &count])
+                    .remedy(RemedyCode::Volumes)
+            }
+            Self::VolumesFull => {
+                here.clean_nodes();
+                let resource = attach_limit("disk.example.com");
+                here.change_nodes(|node| drop(node.allocatable.insert(resource.clone(), 1)));
+                here.change_demands(|demands| {
+                    let volumes = ["a".to_owned(), "b".to_owned()];
+                    demands.attached.insert(resource.clone(), volumes.into());
+                });
+                Expected::new(ReasonCode::AttachLimit, &["volumes of disk.example.com"]).remedy(RemedyCode::Volumes)
+            }
+            Self::SharedVolume => {
+                // The gang needs two nodes, and the volume can be used on one.
+                here.change_demands(|demands| drop(demands.claims.insert("n/weights".into())));
+                let claim = UnboundClaim {
+                    what: "volume claim \"weights\"".into(),
+                    sources: vec![VolumeSource::Provisioned {
+                        keys: vec![HOST.into()],
+                        nodes: Vec::new(),
+                    }],
+                };
+                here.gang.claims.insert("n/weights".into(), Arc::new(claim));
+                Expected::new(ReasonCode::VolumeOutOfReach, &["volume claim \"weights\""]).remedy(RemedyCode::Volumes)
             }
             Self::TwoRules => {
                 here.clean_nodes();
@@ -230,9 +269,9 @@ impl Cause {
             }
             Self::Unsupported => {
                 here.change_demands(|demands| {
-                    demands.unsupported.push(Unsupported::UnboundVolume("data".into()));
+                    demands.unsupported.push(Unsupported::UnallocatedClaim("gpu".into()));
                 });
-                Expected::new(ReasonCode::Unsupported, &["volume claim \"data\" is not bound"])
+                Expected::new(ReasonCode::Unsupported, &["resource claim \"gpu\" is not allocated"])
             }
             Self::PinnedFull => {
                 here.clean_nodes();

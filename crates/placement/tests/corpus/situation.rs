@@ -166,6 +166,13 @@ impl Situation {
                 demands.keep_apart = Vec::new();
                 demands.labels = Default::default();
             }),
+            Change::DropVolumes => {
+                self.gang.claims.clear();
+                self.change_demands(|demands| {
+                    demands.node.volumes = Vec::new();
+                    demands.attached = Default::default();
+                });
+            }
             Change::Unpin => self.gang.placement_group.as_mut().unwrap().pinned = None,
             Change::PreferPacking { part, key } => self.prefer(part, key),
             Change::Evict { pods, .. } => {

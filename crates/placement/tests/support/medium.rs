@@ -82,6 +82,7 @@ pub fn medium(random: &mut Random, wishes: Wishes) -> Instance {
         parts.push(part(gpu, cpu, 2 + random.below(4) as u32, None, wish));
     }
     Instance {
+        storage: super::storage::Storage::default(),
         levels: 3,
         hosts: list,
         parts,

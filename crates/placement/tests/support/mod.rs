@@ -12,6 +12,7 @@ pub mod crowded;
 pub mod medium;
 pub mod reference;
 pub mod simple;
+pub mod storage;
 
 use coppice_placement::plan::Plan;
 use coppice_placement::predicates::{Effect, Node, Taint};
@@ -72,6 +73,7 @@ pub struct Instance {
     pub configs: Vec<Wish>,
     pub gang: Wish,
     pub outer: Wish,
+    pub storage: storage::Storage,
 }
 
 fn wish(random: &mut Random, levels: usize, chances: u64) -> Wish {
@@ -147,6 +149,7 @@ pub fn instance(random: &mut Random, most_hosts: u64, most_pods: u32) -> Instanc
         configs,
         gang: wish(random, levels, 3),
         outer: wish(random, levels, 8),
+        storage: storage::Storage::default(),
     }
 }
 
@@ -169,7 +172,7 @@ impl Instance {
             .iter()
             .enumerate()
             .filter_map(|(level, value)| value.map(|v| (key(level + 1), v.to_string())));
-        Node {
+        let mut node = Node {
             name: format!("node-{at}"),
             labels: labels.collect(),
             taints: if host.tainted {
@@ -186,7 +189,9 @@ impl Instance {
                 .map(|(name, amount)| (name.to_owned(), amount))
                 .collect(),
             ..Node::default()
-        }
+        };
+        self.storage.dress_node(at, &mut node);
+        node
     }
 
     pub fn state(&self) -> ClusterState {
@@ -196,7 +201,7 @@ impl Instance {
         state
     }
 
-    pub fn demands(&self, at: usize) -> PodDemands {
+    pub fn demands(&self, at: usize, state: &ClusterState) -> PodDemands {
         let part = &self.parts[at];
         let mut demands = PodDemands {
             namespace: "default".into(),
@@ -216,6 +221,7 @@ impl Instance {
                 }],
             });
         }
+        self.storage.dress_pod(at, state, &mut demands);
         demands
     }
 
@@ -223,9 +229,10 @@ impl Instance {
         let groups = (0..self.parts.len())
             .map(|at| {
                 let part = &self.parts[at];
+                let demands = self.demands(at, state);
                 Group {
                     name: format!("group-{at}"),
-                    shape: state.shape(&self.demands(at)),
+                    shape: state.shape(&demands),
                     floor: part.floor,
                     pending: (0..part.floor + part.extras)
                         .map(|pod| format!("group-{at}-{pod}"))
@@ -242,7 +249,7 @@ impl Instance {
                 .collect(),
             pack: pack(*wish),
         });
-        Gang {
+        let mut gang = Gang {
             name: "gang".into(),
             topology: "fabric".into(),
             pack: pack(self.gang),
@@ -253,7 +260,9 @@ impl Instance {
                 ..PlacementGroup::default()
             }),
             ..Gang::default()
-        }
+        };
+        self.storage.dress_gang(&mut gang);
+        gang
     }
 
     /// The placement of a plan as host indices: per group, floors and extras.

@@ -59,7 +59,7 @@ fn domain(instance: &Instance, host: usize, depth: usize) -> Option<Vec<Option<u
 }
 
 fn required_holds(instance: &Instance, scopes: &[Scope], placed: &[Vec<usize>], extras: &[Vec<usize>]) -> bool {
-    scopes.iter().all(|scope| {
+    let packed = scopes.iter().all(|scope| {
         let Some(depth) = scope.wish.required else { return true };
         let mut hosts = scope
             .members
@@ -70,7 +70,8 @@ fn required_holds(instance: &Instance, scopes: &[Scope], placed: &[Vec<usize>], 
             return false;
         };
         hosts.all(|host| domain(instance, *host, depth).as_ref() == Some(&wanted))
-    })
+    });
+    packed && instance.storage.holds(placed, extras)
 }
 
 /// Levels lost by the floors, by rank.
@@ -249,7 +250,7 @@ pub fn check(instance: &Instance, floors: &[Vec<usize>], extras: &[Vec<usize>]) 
         return Err("overcommitted".into());
     }
     if !required_holds(instance, &scopes(instance), floors, extras) {
-        return Err("a required packing is broken".into());
+        return Err("a required packing is broken, or a volume is out of reach".into());
     }
     Ok(())
 }

@@ -23,6 +23,7 @@
 mod congestion;
 mod error;
 mod gate;
+mod own_part;
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,6 +42,7 @@ use self::congestion::{Answer, CongestionWindow};
 pub use self::{
     error::{Cause, WriteError},
     gate::{Gate, Pass},
+    own_part::OwnPart,
 };
 use crate::{
     cache::{Kind, Meta, ObjectKey, Projection, Version},
@@ -139,6 +141,8 @@ pub enum Patch {
     Merge(Value),
     /// A strategic merge patch, which knows the lists of built-in kinds: a pod's conditions merge by type.
     Strategic(Value),
+    /// JSON patch operations. Preconditions become tests; a test that fails is a conflict.
+    Json(Vec<Value>),
     /// A server-side apply of these fields, taking them over from others when `force` is set.
     Apply {
         /// The fields, with `apiVersion` and `kind`.
@@ -246,12 +250,21 @@ impl Writer {
         precondition: &Precondition,
         patch: Patch,
     ) -> Result<Arc<P::View>, WriteError> {
+        let tests = matches!(patch, Patch::Json(_));
         let (params, patch) = self.patch_of(precondition, patch);
         let request = request_of(kind, key)
             .patch_subresource("status", &key.name, &params, &patch)
             .map_err(bad_request)?;
-        self.send_and_fold(kind, "patch_status", self.options.ranks.status, request)
-            .await
+        let done = self.send_and_fold(kind, "patch_status", self.options.ranks.status, request);
+        match done.await {
+            // This is how a server answers when a test fails: it names no field.
+            Err(WriteError::Invalid { message, causes })
+                if tests && causes.iter().all(|cause| cause.field.is_empty()) =>
+            {
+                Err(WriteError::Conflict(message))
+            }
+            other => other,
+        }
     }
 
     /// Deletes the object known as `known`, and no other of its name.
@@ -329,6 +342,23 @@ impl Writer {
             fields
         };
         match patch {
+            Patch::Json(operations) => {
+                let test = |path: &str, value: String| json!({"op": "test", "path": path, "value": value});
+                let uid = precondition
+                    .uid
+                    .iter()
+                    .map(|uid| test("/metadata/uid", uid.to_string()));
+                let version = precondition.version.iter();
+                let version = version.map(|version| test("/metadata/resourceVersion", version.to_string()));
+                let all: Vec<Value> = uid.chain(version).chain(operations).collect();
+                let params = PatchParams {
+                    field_manager: Some(self.options.manager.clone()),
+                    ..PatchParams::default()
+                };
+                // Operations that cannot be read are refused by the server, with its reason.
+                let all = serde_json::from_value(Value::Array(all)).unwrap_or_default();
+                (params, WirePatch::Json(all))
+            }
             Patch::Merge(fields) => {
                 let params = PatchParams {
                     field_manager: Some(self.options.manager.clone()),

@@ -17,6 +17,14 @@ impl Engine {
             round.explain(question, reason.clone());
             return;
         }
+        if let Some(reason) = &question.waits_for_volume {
+            round.explain(question, reason.clone());
+        }
+        if let Some((reason, until)) = self.volumes.failed(&question.id, round.now) {
+            wake(&mut round.decision, until);
+            round.explain(question, reason);
+            return;
+        }
         if let Some(reason) = &question.incomplete {
             round.explain(question, reason.clone());
         }
@@ -27,9 +35,9 @@ impl Engine {
             return;
         }
         match self.plan(question) {
-            Outcome::Placed(plan) => {
-                let floors = plan.bindings.into_iter().filter(|binding| !binding.extra).collect();
-                self.take(question, floors, round, plan.score, &plan.notes);
+            Outcome::Placed(mut plan) => {
+                plan.bindings.retain(|binding| !binding.extra);
+                self.take(question, plan, round);
             }
             Outcome::Waiting(waiting) => round.explain(question, waits(&waiting)),
             Outcome::Infeasible(reasons) => {
@@ -83,9 +91,9 @@ impl Engine {
                 group.floor = group.floor.min(u32::try_from(group.bound.len()).unwrap_or(u32::MAX));
                 debug_assert_ne!(other, at);
             }
-            if let Outcome::Placed(plan) = self.plan(&alone) {
-                let floors = plan.bindings.into_iter().filter(|binding| !binding.extra).collect();
-                self.take(&alone, floors, round, plan.score, &plan.notes);
+            if let Outcome::Placed(mut plan) = self.plan(&alone) {
+                plan.bindings.retain(|binding| !binding.extra);
+                self.take(&alone, plan, round);
             }
         }
         round.commits.contains_key(&question.id)
@@ -176,6 +184,11 @@ impl Engine {
         if question.obstacle.is_some() || !question.gang.is_scheduled() {
             return;
         }
+        if let Some((reason, until)) = self.volumes.failed(id, round.now) {
+            wake(&mut round.decision, until);
+            round.reasons.insert(id.clone(), (reason, false));
+            return;
+        }
         let refused = self.refused.get(id);
         if refused.is_some_and(|refused| {
             refused.room == self.model.room() && refused.question == question && refused.held == round.held
@@ -188,7 +201,7 @@ impl Engine {
             Outcome::Placed(plan) => {
                 let message = format!("no room for {} pods above the minimum", plan.left_over);
                 let left = plan.left_over;
-                self.take(&question, plan.bindings, round, plan.score, &plan.notes);
+                self.take(&question, plan, round);
                 (left, Reason::new(ReasonCode::InsufficientResources, message))
             }
             Outcome::Infeasible(reasons) => (1, summary(&reasons)),

@@ -6,6 +6,7 @@ use coppice_placement::Reason;
 use coppice_runtime::cache::{Meta, ObjectKey};
 use jiff::Timestamp;
 
+use crate::model::volumes::Provision;
 use crate::model::{GangId, StoredPlan};
 
 /// A pod to bind.
@@ -24,6 +25,8 @@ pub struct Commit {
     pub gang: GangId,
     /// Its pods.
     pub bindings: Vec<Bind>,
+    /// Claims that must be bound before the pods are.
+    pub volumes: Vec<Provision>,
     /// What to store on the gang first; nothing when one write is all there is, or when it is stored already.
     pub store: Option<StoredPlan>,
     /// How well the gang is placed.

@@ -3,6 +3,7 @@
 use super::tests::{acknowledge, at, bind, engine, pods, sizes};
 use super::*;
 use crate::model::testing::{PodSketch, gang_of_epoch, node};
+use coppice_placement::Reason;
 
 /// Decides, carries it out, and says what was bound.
 fn step(engine: &mut Engine, seconds: i64) -> (Vec<(String, usize)>, Decision) {

@@ -140,13 +140,13 @@ impl Engine {
             _ => None,
         };
         self.model.state_mut().rollback(mark);
-        let Some((plan, room, departures)) = found else {
+        let Some((mut plan, room, departures)) = found else {
             return false;
         };
         self.lift(&holder.room);
         Arc::make_mut(&mut round.held).retain(|held| !holder.room.contains(held));
-        let floors = plan.bindings.into_iter().filter(|binding| !binding.extra).collect();
-        self.take(question, floors, round, plan.score, &plan.notes);
+        plan.bindings.retain(|binding| !binding.extra);
+        self.take(question, plan, round);
         self.hold(room.clone(), round);
         if let Some(refused) = self.refused.get_mut(&holder.question.id) {
             refused.hold.clone_from(&room);

@@ -47,13 +47,15 @@ mod standing_tests;
 mod stored_plan;
 #[cfg(test)]
 mod tests;
+mod volumes;
+#[cfg(test)]
+mod volumes_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 #[cfg(test)]
 use coppice_placement::ReasonCode;
-use coppice_placement::plan::Binding;
-use coppice_placement::{Options as PlanOptions, Reason};
+use coppice_placement::{Options as PlanOptions, Plan};
 use coppice_runtime::cache::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 
@@ -142,6 +144,7 @@ pub struct Engine {
     settling: floors_first::Settling,
     spent: Vec<disruptions::Spent>,
     aside: BTreeMap<GangId, aside::Aside>,
+    volumes: volumes::Volumes,
     /// Called before a gang is planned.
     #[cfg(test)]
     before_plan: Option<BeforePlan>,
@@ -168,6 +171,7 @@ impl Engine {
             settling: floors_first::Settling::default(),
             spent: Vec::new(),
             aside: BTreeMap::new(),
+            volumes: volumes::Volumes::default(),
             #[cfg(test)]
             before_plan: None,
         }
@@ -180,6 +184,7 @@ impl Engine {
 
     /// Everything decided about a gang has been carried out, or given up.
     pub fn done(&mut self, gang: &GangId) {
+        self.volumes.done(&mut self.model, gang);
         self.busy.remove(gang);
     }
 
@@ -235,7 +240,7 @@ impl Engine {
     /// The turn of a gang to get its floors.
     fn turn(&mut self, question: &Question, round: &mut Round) {
         // Where the other copies of its set are may have been decided in this very round.
-        if round.stale || question.gang.spread.is_some() {
+        if round.stale || question.gang.spread.is_some() || self.model.has_volumes(&question.id) {
             if let Some(question) = self.model.question(&question.id) {
                 self.floors(&question, round);
             }
@@ -280,7 +285,8 @@ impl Engine {
             self.busy.insert(commit.gang.clone(), Vec::new());
             self.refused.remove(&commit.gang);
             self.stuck.remove(&commit.gang);
-            let store = matches!(commit.gang, GangId::Gang(_)) && commit.bindings.len() > 1;
+            let several = commit.bindings.len() > 1 || !commit.volumes.is_empty();
+            let store = matches!(commit.gang, GangId::Gang(_)) && several;
             commit.store = commit.store.take().filter(|_| store);
             if let Some(store) = &mut commit.store {
                 let bindings = commit.bindings.iter();
@@ -342,13 +348,14 @@ impl Engine {
     }
 
     /// Takes bindings of the engine into the commit of a gang, and assumes them.
-    fn take(&mut self, question: &Question, bindings: Vec<Binding>, round: &mut Round, score: f64, notes: &[Reason]) {
-        let mut binds = Vec::new();
-        for binding in bindings {
+    fn take(&mut self, question: &Question, plan: Plan, round: &mut Round) {
+        let (mut binds, mut volumes) = (Vec::new(), Vec::new());
+        for binding in plan.bindings {
             let Some(key) = question.pods.get(&binding.pod) else {
                 continue;
             };
             let Some(pod) = self.model.pod(key) else { continue };
+            volumes.extend(self.model.provisions(pod, &binding.node, &plan.volumes));
             binds.push(Bind {
                 pod: pod.meta.clone(),
                 node: binding.node,
@@ -363,11 +370,13 @@ impl Engine {
                 gang: question.id.clone(),
                 bindings: Vec::new(),
                 store: Some(self.bound_so_far(&question.id)),
-                score,
+                score: plan.score,
                 notes: Vec::new(),
+                volumes: Vec::new(),
             }
         });
-        commit.notes.extend(notes.iter().cloned());
+        commit.notes.extend(plan.notes);
+        self.volumes.promise(&mut self.model, commit, volumes);
         commit.bindings.extend(binds.iter().cloned());
         for bind in &binds {
             self.model.assume(&bind.pod.key, &bind.node);
@@ -381,6 +390,7 @@ impl Engine {
         self.stuck.retain(|gang, _| waiting.contains(gang));
         self.reported.retain(|gang, _| waiting.contains(gang));
         self.confirmations.retain(&self.model);
+        self.volumes.retain(&self.model);
         self.forget_holding();
     }
 }

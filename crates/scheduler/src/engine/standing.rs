@@ -4,9 +4,8 @@
 //! condition does not say so, and those about which something new was decided. Whatever else is under way for a gang comes
 //! first, so there is one writer at a time. A write that failed is repeated after a while, for as long as it is true.
 //!
-//! The operator reports on the same gangs, and each write is on condition of the version it was made for. So that the two do not meet,
-//! the operator has the first word: we write after it reported what follows from our bindings, or after a short while if it
-//! has nothing to report.
+//! The operator reports on the same gangs, in a part of the status of its own. The first status of a gang is the operator's: we write
+//! after it reported what follows from our bindings, or after a short while if it has nothing to report.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -17,7 +17,7 @@ impl Engine {
         let Some(plan) = self.rest_of_stored_plan(question) else {
             return false;
         };
-        self.take(question, plan.bindings, round, plan.score, &plan.notes);
+        self.take(question, plan, round);
         if let Some(commit) = round.commits.get_mut(&question.id) {
             commit.store = None;
         }

@@ -241,11 +241,6 @@ fn the_index_of_running_gangs_is_kept_between_decisions() {
 fn what_the_scheduler_cannot_honour_is_refused_for_the_whole_gang() {
     for (fields, names) in [
         (
-            json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "models"}}]}),
-            "models",
-        ),
-        (json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}), "scratch"),
-        (
             json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "x"}]}),
             "gpu",
         ),

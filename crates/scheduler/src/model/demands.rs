@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::node::{base_units, effect};
+use super::volumes::PodVolume;
 
 /// The part of a pod's specification that placement depends on.
 #[derive(Deserialize, Default)]
@@ -98,8 +99,7 @@ pub(super) fn waiting(spec: &Spec) -> PodDemands {
         .and_then(|affinity| affinity.node_affinity.as_ref())
     {
         if let Some(required) = &affinity.required_during_scheduling_ignored_during_execution {
-            let terms = required.node_selector_terms.iter().map(term).collect();
-            selectors.push(NodeSelector { terms });
+            selectors.push(selector(required));
         }
         let wishes = affinity
             .preferred_during_scheduling_ignored_during_execution
@@ -112,6 +112,7 @@ pub(super) fn waiting(spec: &Spec) -> PodDemands {
         required: selectors,
         preferred,
         tolerations: spec.tolerations.iter().flatten().filter_map(toleration).collect(),
+        ..NodeDemands::default()
     };
     demands.unsupported.extend(unsupported(spec));
     demands
@@ -128,6 +129,24 @@ pub(super) fn resident(spec: &Spec) -> PodDemands {
         unsupported: broken.into_iter().chain(odd).collect(),
         ..PodDemands::default()
     }
+}
+
+/// The volumes of a pod that come from claims.
+pub(super) fn volumes(spec: &Spec, pod: &str) -> Box<[PodVolume]> {
+    let volumes = spec.volumes.iter().flatten();
+    let claimed = volumes.filter_map(|volume| {
+        let claim = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(reference), _) => reference.claim_name.as_str().into(),
+            (None, Some(_)) => format!("{pod}-{}", volume.name).into(),
+            (None, None) => return None,
+        };
+        Some(PodVolume {
+            name: volume.name.as_str().into(),
+            claim,
+            ephemeral: volume.persistent_volume_claim.is_none(),
+        })
+    });
+    claimed.collect()
 }
 
 fn requests(spec: &Spec) -> (Amounts, Vec<Unsupported>) {
@@ -278,6 +297,12 @@ fn expression(key: &str, operator: &str, values: Option<&[String]>) -> Expressio
     }
 }
 
+pub(super) fn selector(wire: &core::NodeSelector) -> NodeSelector {
+    NodeSelector {
+        terms: wire.node_selector_terms.iter().map(term).collect(),
+    }
+}
+
 fn term(wire: &core::NodeSelectorTerm) -> NodeTerm {
     let read = |list: &Option<Vec<core::NodeSelectorRequirement>>| -> Vec<Expression> {
         let list = list.iter().flatten();
@@ -321,13 +346,6 @@ fn unsupported(spec: &Spec) -> Vec<Unsupported> {
     let hard = |spread: &Spreading| spread.when_unsatisfiable.as_deref() != Some("ScheduleAnyway");
     if spreads.into_iter().any(hard) {
         found.push(Unsupported::TopologySpread);
-    }
-    for volume in spec.volumes.iter().flatten() {
-        if let Some(claim) = &volume.persistent_volume_claim {
-            found.push(Unsupported::Other(format!("the volume claim {:?}", claim.claim_name)));
-        } else if volume.ephemeral.is_some() {
-            found.push(Unsupported::UnboundVolume(volume.name.clone()));
-        }
     }
     let claims = spec.resource_claims.iter().flatten();
     found.extend(claims.map(|claim| Unsupported::UnallocatedClaim(claim.name.clone())));
@@ -386,8 +404,6 @@ mod tests {
             anti(json!({"topologyKey": "zone"})),
             anti(json!({"namespaceSelector": {}})),
             anti(json!({"matchLabelKeys": ["x"]})),
-            json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}),
-            json!({"volumes": [{"name": "v", "ephemeral": {}}]}),
             json!({"resourceClaims": [{"name": "gpu"}]}),
             json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]}),
             json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]}}}),

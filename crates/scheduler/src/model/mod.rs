@@ -53,6 +53,7 @@ mod stored_plan;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+pub mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -83,6 +84,7 @@ pub struct Model {
     gangs: BTreeMap<ObjectKey, Arc<GangRecord>>,
     topologies: BTreeMap<String, Vec<String>>,
     budgets: BTreeMap<ObjectKey, Arc<BudgetRecord>>,
+    storage: volumes::Storage,
     /// Nodes of pods that are being bound.
     assumed: BTreeMap<ObjectKey, Arc<str>>,
     /// Label keys that some anti-affinity looks at; others do not tell pods apart.
@@ -123,6 +125,7 @@ impl Model {
             gangs: BTreeMap::new(),
             topologies: BTreeMap::new(),
             budgets: BTreeMap::new(),
+            storage: volumes::Storage::default(),
             assumed: BTreeMap::new(),
             mentioned: BTreeSet::new(),
             by_node: BTreeMap::new(),
@@ -187,6 +190,12 @@ impl Model {
     pub fn waiting_pods(&self, id: &GangId) -> impl Iterator<Item = &Arc<PodRecord>> {
         let keys = self.waiting.get(id).into_iter().flatten();
         keys.filter_map(|key| self.pods.get(key))
+    }
+
+    /// Whether waiting pods of a gang have volumes that come from claims.
+    #[must_use]
+    pub fn has_volumes(&self, id: &GangId) -> bool {
+        self.waiting_pods(id).any(|pod| !pod.volumes.is_empty())
     }
 
     /// Pods that are being deleted and still take room.

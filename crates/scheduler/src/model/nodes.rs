@@ -24,7 +24,8 @@ impl Model {
                 new.push(node.name.clone());
             }
         }
-        self.state.put_nodes(changed);
+        let dressed = changed.into_iter().map(|node| self.storage.with_limits(node));
+        self.state.put_nodes(dressed);
         if !new.is_empty() {
             self.changes = Changes::All;
         }

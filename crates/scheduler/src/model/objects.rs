@@ -6,11 +6,14 @@ use std::sync::Arc;
 use coppice_api::types::{ClusterTopologyBinding, PodGang};
 use coppice_placement::predicates::Node;
 use coppice_runtime::cache::{DecodeError, Head, Interner, Projection};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
+use super::volumes::{CapacityRecord, ClaimRecord, ClassRecord, NodeDrivers, VolumeRecord, minds_capacity};
 use super::{BudgetRecord, GangRecord, Model, NodeProjection, PodRecords};
 
 /// Objects of a cluster, as the API lists them.
@@ -26,6 +29,18 @@ pub struct Objects {
     pub topologies: Vec<Value>,
     /// PodDisruptionBudgets of all namespaces.
     pub disruption_budgets: Vec<Value>,
+    /// PersistentVolumeClaims of all namespaces.
+    pub claims: Vec<Value>,
+    /// PersistentVolumes.
+    pub volumes: Vec<Value>,
+    /// StorageClasses.
+    pub storage_classes: Vec<Value>,
+    /// CSIDrivers.
+    pub storage_drivers: Vec<Value>,
+    /// CSINodes.
+    pub node_drivers: Vec<Value>,
+    /// CSIStorageCapacities of all namespaces.
+    pub storage_capacities: Vec<Value>,
 }
 
 /// Why an object cannot be used.
@@ -67,6 +82,7 @@ impl Model {
                 model.put_budget(Arc::new(record));
             }
         }
+        model.put_storage(objects)?;
         let names = Interner::default();
         let nodes: Result<Vec<Node>, ObjectError> = objects
             .nodes
@@ -85,6 +101,50 @@ impl Model {
             model.put_pod(&Arc::new(projected(&records, object, &names)?));
         }
         Ok(model)
+    }
+}
+
+impl Model {
+    fn put_storage(&mut self, objects: &Objects) -> Result<(), ObjectError> {
+        for object in &objects.storage_classes {
+            let class: StorageClass = typed("StorageClass", object)?;
+            if let Some(record) = ClassRecord::of(&class) {
+                self.set_storage_class(&record.meta.key.name.clone(), Some(Arc::new(record)));
+            }
+        }
+        for object in &objects.storage_drivers {
+            let driver: CSIDriver = typed("CSIDriver", object)?;
+            self.set_minds_capacity(
+                driver.metadata.name.as_deref().unwrap_or_default(),
+                minds_capacity(&driver),
+            );
+        }
+        for object in &objects.storage_capacities {
+            let capacity: CSIStorageCapacity = typed("CSIStorageCapacity", object)?;
+            if let Some(record) = CapacityRecord::of(&capacity) {
+                self.set_capacity(&record.meta.key.clone(), Some(Arc::new(record)));
+            }
+        }
+        let mut drivers = Vec::new();
+        for object in &objects.node_drivers {
+            let node: CSINode = typed("CSINode", object)?;
+            let name = node.metadata.name.clone().unwrap_or_default();
+            drivers.push((Arc::from(name.as_str()), Some(NodeDrivers::of(&node))));
+        }
+        self.set_node_drivers(drivers);
+        for object in &objects.volumes {
+            let volume: PersistentVolume = typed("PersistentVolume", object)?;
+            if let Some(record) = VolumeRecord::of(&volume) {
+                self.put_volume(Arc::new(record));
+            }
+        }
+        for object in &objects.claims {
+            let claim: PersistentVolumeClaim = typed("PersistentVolumeClaim", object)?;
+            if let Some(record) = ClaimRecord::of(&claim) {
+                self.put_claim(Arc::new(record));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::demands::{self, Spec};
+use super::volumes::PodVolume;
 use crate::caught::decoded;
 
 /// A pod, as the scheduler sees it.
@@ -42,6 +43,8 @@ pub struct PodRecord {
     pub never_preempts: bool,
     /// What it demands; equal demands are shared.
     pub demands: Arc<PodDemands>,
+    /// Its volumes that come from claims.
+    pub volumes: Box<[PodVolume]>,
     /// It is Ready, or has been: such a pod is never released. In doubt it has been.
     pub has_been_ready: bool,
     /// The message of its condition `PodScheduled` while that is false: the reason that was reported to it.
@@ -203,6 +206,7 @@ impl PodRecords {
         } else {
             demands::waiting(&spec)
         };
+        let volumes = demands::volumes(&spec, &meta.key.name);
         let unscheduled = status
             .condition("PodScheduled")
             .filter(|condition| condition.status == "False");
@@ -218,6 +222,7 @@ impl PodRecords {
             priority: spec.priority.unwrap_or(0),
             never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
             demands: self.share(demands),
+            volumes,
             has_been_ready: status.has_been_ready(),
             reported_reason,
             meta: meta.clone(),

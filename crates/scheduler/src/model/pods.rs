@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use coppice_placement::shape::{PodDemands, ShapeId};
+use coppice_placement::shape::ShapeId;
 use coppice_runtime::cache::ObjectKey;
 
 use super::{GangId, Model, PodRecord};
@@ -147,6 +147,7 @@ impl Model {
         if let Some(gang) = pod.gang() {
             self.members.entry(gang).or_default().insert(key.clone());
         }
+        self.list_volumes(pod);
         let placeable = pod.node.is_none() && !pod.gated && pod.counts() && !self.assumed.contains_key(key);
         if let Some(id) = self.placed_with(pod).filter(|_| placeable) {
             self.waiting.entry(id).or_default().insert(key.clone());
@@ -172,6 +173,7 @@ impl Model {
         if let Some(gang) = pod.gang() {
             take(&mut self.members, &gang, key);
         }
+        self.unlist_volumes(pod);
         if let Some(id) = self.placed_with(pod) {
             take(&mut self.waiting, &id, key);
         }
@@ -211,15 +213,16 @@ impl Model {
     }
 
     pub(super) fn shape(&mut self, pod: &PodRecord) -> ShapeId {
-        if self.mentioned.is_empty() {
+        if self.mentioned.is_empty() && pod.volumes.is_empty() {
             return self.state.shared_shape(&pod.demands);
         }
-        let seen = pod.labels.iter().filter(|(key, _)| self.mentioned.contains(&**key));
-        let demands = PodDemands {
-            namespace: pod.meta.key.namespace.to_string(),
-            labels: seen.map(|(key, value)| (key.to_string(), value.to_string())).collect(),
-            ..(*pod.demands).clone()
-        };
+        let mut demands = (*pod.demands).clone();
+        if !self.mentioned.is_empty() {
+            let seen = pod.labels.iter().filter(|(key, _)| self.mentioned.contains(&**key));
+            demands.namespace = pod.meta.key.namespace.to_string();
+            demands.labels = seen.map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        }
+        self.storage.dress(pod, &mut demands);
         self.state.shape(&demands)
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use coppice_api::names::labels;
 use coppice_api::names::parsing::parse_index;
 use coppice_placement::shape::ShapeId;
+use coppice_placement::volume::UnboundClaim;
 use coppice_placement::{Gang, Group, GroupConfig, Pack, Reason, ReasonCode};
 use coppice_runtime::cache::ObjectKey;
 use jiff::Timestamp;
@@ -31,6 +32,8 @@ pub struct Question {
     pub scheduled: BTreeSet<String>,
     /// Why it cannot be asked about yet, if so.
     pub obstacle: Option<Reason>,
+    /// Why some of its pods are left out: they wait for a volume.
+    pub waits_for_volume: Option<Reason>,
     /// Why a group of a gang that has begun is left out: none of its pods has a node, and not all of its floor exist.
     pub incomplete: Option<Reason>,
     /// What is not known yet of the other gangs of its replica, which follow it into the domain that it takes.
@@ -83,6 +86,7 @@ impl Model {
             },
             scheduled: BTreeSet::new(),
             obstacle: None,
+            waits_for_volume: None,
             incomplete: None,
             arriving: None,
             begun: false,
@@ -92,6 +96,7 @@ impl Model {
         match id {
             GangId::Pod(_) => {
                 let pod = records.first()?;
+                question.obstacle = self.volume_obstacle(pod, &mut BTreeSet::new());
                 question.gang.priority = pod.priority;
                 question.gang.never_preempts = pod.never_preempts;
                 question.gang.groups.push(Group {
@@ -111,7 +116,16 @@ impl Model {
                 }
             },
         }
+        question.gang.claims = self.claims_of(&question.gang);
         Some(question)
+    }
+
+    /// The claims that pods of a gang and of its siblings name and that are not bound yet.
+    fn claims_of(&self, gang: &Gang) -> BTreeMap<String, Arc<UnboundClaim>> {
+        let siblings = gang.placement_group.iter().flat_map(|group| &group.siblings);
+        let groups = gang.groups.iter().chain(siblings.flat_map(|sibling| &sibling.groups));
+        let claims = groups.flat_map(|group| &self.state.shape_of(group.shape).demands.claims);
+        self.unbound_claims(claims)
     }
 
     fn fill(&mut self, question: &mut Question, record: &GangRecord, waiting: &[Arc<PodRecord>]) {
@@ -128,7 +142,9 @@ impl Model {
         question.gang.topology = self.topology(record);
         question.gang.pack = record.pack.clone();
         let mut positions: Vec<Vec<usize>> = Vec::new();
+        let mut taken = BTreeSet::new();
         for (group, members) in record.groups.iter().zip(&mut members) {
+            self.hold_back(question, &group.name, group.floor, members, &mut taken);
             let there = count(members.placed.len() + members.waiting.len());
             let floor = if question.begun {
                 group.floor.min(there)
@@ -185,6 +201,37 @@ impl Model {
         question.arriving = self.share(&mut question.gang, record, &members);
         if let Some(reason) = self.spread(&mut question.gang, record) {
             question.obstacle = Some(reason);
+        }
+    }
+
+    /// Leaves out the waiting pods that wait for a volume. A floor that cannot be met without them waits for it too.
+    fn hold_back(
+        &self,
+        question: &mut Question,
+        group: &str,
+        floor: u32,
+        members: &mut Members,
+        taken: &mut BTreeSet<ObjectKey>,
+    ) {
+        if members.waiting.iter().all(|pod| pod.volumes.is_empty()) {
+            return;
+        }
+        let mut first = None;
+        for pod in std::mem::take(&mut members.waiting) {
+            match self.volume_obstacle(&pod, taken) {
+                None => members.waiting.push(pod),
+                Some(reason) => {
+                    first.get_or_insert(reason);
+                    members.held.push(pod);
+                }
+            }
+        }
+        let Some(mut reason) = first else { return };
+        reason.message = format!("{group}: {}", reason.message);
+        if count(members.placed.len() + members.waiting.len()) < floor && !question.begun {
+            question.obstacle.get_or_insert(reason);
+        } else {
+            question.waits_for_volume.get_or_insert(reason);
         }
     }
 

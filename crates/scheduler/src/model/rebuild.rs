@@ -19,6 +19,7 @@ impl Model {
         other.mentioned.clone_from(&self.mentioned);
         other.set_topologies(self.topologies.clone());
         other.budgets.clone_from(&self.budgets);
+        other.storage = self.storage.without_users();
         other.put_nodes(self.nodes.values().cloned());
         self.gangs.values().for_each(|gang| other.put_gang(gang.clone()));
         #[cfg(test)]
@@ -38,7 +39,8 @@ impl Model {
     pub(super) fn rebuild(&mut self) {
         let topologies: Vec<_> = self.topologies.clone().into_iter().collect();
         self.state = ClusterState::new(&topologies);
-        self.state.put_nodes(self.nodes.values().cloned());
+        let nodes = self.nodes.values().cloned();
+        self.state.put_nodes(nodes.map(|node| self.storage.with_limits(node)));
         self.changes = Changes::All;
         self.room += 1;
         for key in self.pods.keys().cloned().collect::<Vec<_>>() {

@@ -44,6 +44,12 @@ impl Snapshot {
             "PodGang" => &mut self.objects.gangs,
             "ClusterTopologyBinding" => &mut self.objects.topologies,
             "PodDisruptionBudget" => &mut self.objects.disruption_budgets,
+            "PersistentVolumeClaim" => &mut self.objects.claims,
+            "PersistentVolume" => &mut self.objects.volumes,
+            "StorageClass" => &mut self.objects.storage_classes,
+            "CSIDriver" => &mut self.objects.storage_drivers,
+            "CSINode" => &mut self.objects.node_drivers,
+            "CSIStorageCapacity" => &mut self.objects.storage_capacities,
             "PodCliqueSet" => &mut self.sets,
             _ => return,
         };

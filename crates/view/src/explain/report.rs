@@ -211,7 +211,7 @@ fn ask_engine(
     let Some(question) = model.question(id) else {
         return Ok(());
     };
-    if let Some(obstacle) = &question.obstacle {
+    for obstacle in question.obstacle.iter().chain(&question.waits_for_volume) {
         report
             .notes
             .push(format!("{}: {}", obstacle.code.as_str(), obstacle.message));

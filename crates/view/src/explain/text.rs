@@ -87,6 +87,7 @@ fn assumption(change: &Change) -> String {
         Change::ReleaseDomains => "no domain is reserved for another gang".to_owned(),
         Change::ShareDomains => "replicas of the set may share a domain".to_owned(),
         Change::DropHostPorts => "its pods use no host ports".to_owned(),
+        Change::DropVolumes => "its volumes are within reach everywhere".to_owned(),
         Change::DropAntiAffinity => "no pod anti-affinity applies to its pods".to_owned(),
         Change::Unpin => "it may leave the domain of its placement group".to_owned(),
         Change::PreferPacking { part, key } => {

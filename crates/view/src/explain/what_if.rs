@@ -22,13 +22,14 @@ pub(super) fn parse(text: &str, state: &ClusterState, gang: &Gang, running: &[Ru
         "drop-selector" if !value.is_empty() => Change::DropNodeSelector { key: value.to_owned() },
         "drop-affinity" => Change::DropNodeAffinity,
         "drop-ports" => Change::DropHostPorts,
+        "drop-volumes" => Change::DropVolumes,
         "drop-anti-affinity" => Change::DropAntiAffinity,
         "prefer" => return prefer(gang, value),
         "evict" => evict(running, value)?,
         "add-nodes" => add_nodes(state, value)?,
         _ => refuse!(
             "cannot assume {text:?}: use tolerate=KEY[=VALUE]:EFFECT, uncordon=NODE, ready=NODE, drop-selector=KEY, \
-             drop-affinity, drop-ports, drop-anti-affinity, prefer=KEY, evict=GANG or add-nodes=COUNT:LIKE"
+             drop-affinity, drop-ports, drop-volumes, drop-anti-affinity, prefer=KEY, evict=GANG or add-nodes=COUNT:LIKE"
         ),
     };
     Ok(vec![change])

@@ -47,6 +47,8 @@ impl EmbeddedEnvironment {
             service_accounts: needs.controller_manager,
             daemon_sets: needs.controller_manager,
             resource_claims: needs.controller_manager,
+            volume_binder: needs.controller_manager,
+            volume_provisioner: needs.nodes.is_some(),
             default_scheduler: needs.scheduler,
         };
         let mut options = coppice_cluster::Options::default()
