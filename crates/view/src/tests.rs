@@ -14,7 +14,7 @@ use super::text::{Style, draw};
 use super::{SetState, SetView, changes, table};
 
 fn golden(name: &str, actual: &str) {
-    crate::golden::check(&format!("view/golden/{name}"), actual);
+    crate::golden::check(&format!("golden/{name}"), actual);
 }
 
 fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {

@@ -239,7 +239,13 @@ pub fn map<'a>(
         Colour::Free => (BTreeMap::new(), Vec::new()),
         colour => palette(&shown, colour),
     };
-    let nvlink = multi_node_domains(&shown);
+    // Where NVLink domains are a level, they are areas already.
+    let is_level = levels.iter().any(|level| level.key == NVLINK);
+    let nvlink = if is_level {
+        BTreeSet::new()
+    } else {
+        multi_node_domains(&shown)
+    };
     let drawing = Drawing {
         nvlink: &nvlink,
         levels: &levels,

@@ -134,11 +134,12 @@ fn nodes_of_an_nvlink_domain_stand_together() {
             node
         })
         .collect();
-    let map = map(&Question::default(), [], &nodes, []);
+    let racks: ClusterTopologyBinding = object(
+        json!({"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding",
+        "metadata": {"name": "racks"}, "spec": {"levels": [{"domain": "rack", "key": "topology.kubernetes.io/rack"}]}}),
+    );
+    let map = map(&Question::default(), [&racks], &nodes, []);
     let Content::Areas { areas, .. } = &map.area.content else {
-        panic!("zones")
-    };
-    let Content::Areas { areas, .. } = &areas[0].content else {
         panic!("racks")
     };
     let Content::Nodes { nodes, .. } = &areas[0].content else {
