@@ -134,10 +134,10 @@ impl Plane {
                 writers.push(tokio::spawn(group_commit::run(api, object, clique, counts.clone())));
             }
         }
-        let stops: Vec<_> = tasks.iter().map(|task| task.abort_handle()).collect();
+        let stops: Vec<_> = tasks.iter().map(tokio::task::JoinHandle::abort_handle).collect();
         let all = tokio::time::timeout(patience, join_all(tasks)).await;
         let ended = all.is_ok();
-        stops.iter().for_each(|stop| stop.abort());
+        stops.iter().for_each(tokio::task::AbortHandle::abort);
         let mut round = Round {
             ended,
             ..Round::default()

@@ -141,7 +141,7 @@ fn indices_stay_unique_when_a_member_is_resized_and_no_pod_is_replaced() {
     world.settle();
     let before = uids(&world);
     world.edit("PodClique", "wl-0-g-0-leader", |clique| {
-        clique["spec"]["replicas"] = 3.into()
+        clique["spec"]["replicas"] = 3.into();
     });
     world.settle();
     let grown = BTreeMap::from([
@@ -158,7 +158,7 @@ fn indices_stay_unique_when_a_member_is_resized_and_no_pod_is_replaced() {
     world.settle();
     assert!(world.writes.is_empty(), "{:?}", world.writes);
     world.edit("PodClique", "wl-0-g-0-leader", |clique| {
-        clique["spec"]["replicas"] = 1.into()
+        clique["spec"]["replicas"] = 1.into();
     });
     world.settle();
     assert_eq!(indices(&world, 0)["wl-0-g-0-worker"], set_of(&["1", "2", "3"]));

@@ -82,7 +82,7 @@ fn scaling_is_not_taken_for_an_edit() {
     world.settle();
     world.edit("PodClique", "wl-0-pc-a", |clique| clique["spec"]["replicas"] = 3.into());
     world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
-        group["spec"]["replicas"] = 3.into()
+        group["spec"]["replicas"] = 3.into();
     });
     world.settle();
     assert_eq!(pods_of(&world, "wl-0-pc-a").len(), 3);

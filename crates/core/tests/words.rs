@@ -35,7 +35,7 @@ fn a_group_that_was_scaled_beyond_the_capacity_says_which_copies_have_no_place_a
     world.settle();
     world.capacity = Some(10);
     world.edit("PodCliqueScalingGroup", "wl-0-sg-x", |group| {
-        group["spec"]["replicas"] = 4.into()
+        group["spec"]["replicas"] = 4.into();
     });
     world.settle();
     let status = &world.get("PodCliqueSet", "wl")["status"];

@@ -166,7 +166,7 @@ impl Actions {
             let (Some(node), Some(pod)) = (node, pod) else {
                 return Err(None);
             };
-            for volume in pod.volumes.iter() {
+            for volume in &pod.volumes {
                 let claim = ObjectKey::new(bind.pod.key.namespace.clone(), volume.claim.clone());
                 let claim = self
                     .world

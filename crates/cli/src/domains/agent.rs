@@ -378,9 +378,7 @@ impl NodeAgent for Fabric {
         let domain_uid = pod.label?;
         let starting = Some("the daemon has not started".to_owned());
         let node = self.shared.nodes.latest(&ObjectKey::new("", pod.node));
-        let Some(clique_id) = node.and_then(|node| clique_of(&node)) else {
-            return None;
-        };
+        let clique_id = node.and_then(|node| clique_of(&node))?;
         let mut state = self.shared.state.lock();
         let State { nodes, daemons, .. } = &mut *state;
         let uid: Arc<str> = pod.uid.into();

@@ -135,6 +135,7 @@ mod tests {
         })
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "tests pass literals")]
     fn claim(request: Value) -> Claim {
         let parameters = json!({"driver": "fast.example.com", "parameters": {}});
         Claim {

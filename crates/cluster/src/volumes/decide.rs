@@ -222,6 +222,7 @@ mod tests {
     use crate::view::Reduced;
     use crate::view::tests::view;
 
+    #[allow(clippy::needless_pass_by_value, reason = "tests pass literals")]
     fn claim(annotations: Value, spec: Value) -> Claim {
         let mut whole = json!({"storageClassName": "fast", "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}}});
@@ -234,6 +235,7 @@ mod tests {
         )
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "tests pass literals")]
     fn volume(name: &str, size: &str, spec: Value, phase: &str) -> Arc<Volume> {
         let mut whole = json!({"storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": size},
             "persistentVolumeReclaimPolicy": "Delete"});

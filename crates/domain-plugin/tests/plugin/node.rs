@@ -150,9 +150,9 @@ impl Stage {
         self.reads.lock().get(&claim.name).copied().unwrap_or_default()
     }
 
-    fn api<K: Resource<Scope = k8s_openapi::NamespaceResourceScope>>(&self, namespace: &str) -> Api<K>
+    fn api<K>(&self, namespace: &str) -> Api<K>
     where
-        K: Resource<DynamicType = ()>,
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
         Api::namespaced(self.client.clone(), namespace)
     }

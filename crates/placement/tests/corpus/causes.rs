@@ -173,7 +173,9 @@ impl Cause {
             Self::VolumesFull => {
                 here.clean_nodes();
                 let resource = attach_limit("disk.example.com");
-                here.change_nodes(|node| drop(node.allocatable.insert(resource.clone(), 1)));
+                here.change_nodes(|node| {
+                    node.allocatable.insert(resource.clone(), 1);
+                });
                 here.change_demands(|demands| {
                     let volumes = ["a".to_owned(), "b".to_owned()];
                     demands.attached.insert(resource.clone(), volumes.into());
@@ -182,7 +184,9 @@ impl Cause {
             }
             Self::SharedVolume => {
                 // The gang needs two nodes, and the volume can be used on one.
-                here.change_demands(|demands| drop(demands.claims.insert("n/weights".into())));
+                here.change_demands(|demands| {
+                    demands.claims.insert("n/weights".into());
+                });
                 let claim = UnboundClaim {
                     what: "volume claim \"weights\"".into(),
                     sources: vec![VolumeSource::Provisioned {

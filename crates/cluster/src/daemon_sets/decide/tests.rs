@@ -10,6 +10,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "tests pass literals")]
 fn set(spec: Value) -> DaemonSet {
     let mut object = json!({
         "metadata": {"namespace": "n", "name": "agent", "uid": "s", "resourceVersion": "1", "generation": 1},

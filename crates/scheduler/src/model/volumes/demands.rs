@@ -69,7 +69,7 @@ impl Storage {
 
     /// Adds what the volumes of a pod ask of nodes; of one that has a node, what they take there.
     pub(in crate::model) fn dress(&self, pod: &PodRecord, demands: &mut PodDemands) {
-        for volume in pod.volumes.iter() {
+        for volume in &pod.volumes {
             let key = volume.claim_of(pod);
             let Some(claim) = self.claims.get(&key) else { continue };
             let bound = claim.volume.as_ref().filter(|_| claim.bound);
@@ -240,7 +240,7 @@ impl Model {
         chosen: &BTreeMap<String, coppice_placement::plan::ChosenVolume>,
     ) -> Vec<Provision> {
         let mut provisions = Vec::new();
-        for volume in pod.volumes.iter() {
+        for volume in &pod.volumes {
             let key = volume.claim_of(pod);
             let Some(claim) = self.storage.claims.get(&key).filter(|claim| !claim.bound) else {
                 continue;

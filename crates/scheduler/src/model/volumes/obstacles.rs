@@ -12,7 +12,7 @@ impl Model {
     /// that go to other pods of the same gang.
     pub(in crate::model) fn volume_obstacle(&self, pod: &PodRecord, taken: &mut BTreeSet<ObjectKey>) -> Option<Reason> {
         let mut exclusive = Vec::new();
-        for volume in pod.volumes.iter() {
+        for volume in &pod.volumes {
             let key = volume.claim_of(pod);
             let name = &volume.claim;
             let not_ready = |text: String| Some(Reason::new(ReasonCode::VolumeNotReady, text));

@@ -150,7 +150,7 @@ impl Model {
     }
 
     pub(in crate::model) fn unlist_volumes(&mut self, pod: &PodRecord) {
-        for volume in pod.volumes.iter() {
+        for volume in &pod.volumes {
             let claim = volume.claim_of(pod);
             if let Some(users) = self.storage.users.get_mut(&claim) {
                 users.remove(&pod.meta.key);

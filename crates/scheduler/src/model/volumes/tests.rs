@@ -10,6 +10,7 @@ use super::*;
 use crate::model::testing::{PodSketch, gang, gang_id, key, two_racks};
 use crate::model::{GangId, Model, Question};
 
+#[allow(clippy::needless_pass_by_value, reason = "tests pass literals")]
 pub(crate) fn claim(name: &str, annotations: Value, spec: Value) -> ClaimRecord {
     let mut whole = json!({"storageClassName": "late", "accessModes": ["ReadWriteMany"],
         "resources": {"requests": {"storage": "10"}}});
@@ -19,6 +20,7 @@ pub(crate) fn claim(name: &str, annotations: Value, spec: Value) -> ClaimRecord 
     ClaimRecord::of(&serde_json::from_value(object).unwrap()).unwrap()
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "tests pass literals")]
 pub(crate) fn volume(name: &str, spec: Value) -> VolumeRecord {
     let mut whole =
         json!({"storageClassName": "late", "accessModes": ["ReadWriteMany"], "capacity": {"storage": "10"}});
@@ -28,6 +30,7 @@ pub(crate) fn volume(name: &str, spec: Value) -> VolumeRecord {
     VolumeRecord::of(&serde_json::from_value(object).unwrap()).unwrap()
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "tests pass literals")]
 pub(crate) fn class(name: &str, provisioner: &str, waits: bool, more: Value) -> Arc<ClassRecord> {
     let mode = if waits { "WaitForFirstConsumer" } else { "Immediate" };
     let mut object = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "provisioner": provisioner,
