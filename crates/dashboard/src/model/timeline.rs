@@ -298,20 +298,17 @@ pub fn of_set(old: Option<&PodCliqueSet>, new: Option<&PodCliqueSet>, now: Times
             progress.update_ended_at.clone().map(|time| time.0),
         ))
     };
-    match (update(old), update(new)) {
-        (before, Some((started, ended))) => {
-            let began = before.is_none_or(|(known, _)| known != started);
-            if began {
-                found.push(entry("update began".to_owned()));
-            }
-            if let Some(ended) = ended
-                && (began || before.is_some_and(|(_, known)| known.is_none()))
-            {
-                let seconds = ended.duration_since(started).as_secs().max(0);
-                found.push(entry(format!("update ended after {seconds} s")));
-            }
+    if let (before, Some((started, ended))) = (update(old), update(new)) {
+        let began = before.is_none_or(|(known, _)| known != started);
+        if began {
+            found.push(entry("update began".to_owned()));
         }
-        (_, None) => {}
+        if let Some(ended) = ended
+            && (began || before.is_some_and(|(_, known)| known.is_none()))
+        {
+            let seconds = ended.duration_since(started).as_secs().max(0);
+            found.push(entry(format!("update ended after {seconds} s")));
+        }
     }
     for kind in ["Ready", "Degraded"] {
         let condition = |set: &PodCliqueSet| {
