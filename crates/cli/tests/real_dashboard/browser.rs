@@ -84,18 +84,30 @@ impl Browser {
             );
             stream.write_all(head.as_bytes()).await?;
             stream.write_all(body.as_bytes()).await?;
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).await?;
-            std::io::Result::Ok(answer)
+            // The connection stays open: the head says how long the body is.
+            let mut stream = BufReader::new(stream);
+            let (mut head, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                if stream.read_line(&mut line).await? == 0 || line == "\r\n" {
+                    break;
+                }
+                if let Some((name, value)) = line.split_once(':')
+                    && name.eq_ignore_ascii_case("content-length")
+                {
+                    length = value.trim().parse().unwrap();
+                }
+                head.push_str(&line);
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).await?;
+            std::io::Result::Ok((head, body))
         };
-        let answer = tokio::time::timeout(PATIENCE, asking)
-            .await
-            .expect("chromedriver answers")
-            .unwrap();
-        let text = String::from_utf8(answer).expect("text");
-        let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+        let answered = tokio::time::timeout(PATIENCE, asking).await;
+        let (head, body) = answered.expect("chromedriver answers").unwrap();
+        let body = String::from_utf8(body).expect("text");
         assert!(head.starts_with("HTTP/1.1 200"), "{method} {path}: {body}");
-        let mut answer: Value = serde_json::from_str(body).expect("JSON");
+        let mut answer: Value = serde_json::from_str(&body).expect("JSON");
         answer["value"].take()
     }
 
