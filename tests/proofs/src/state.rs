@@ -26,7 +26,7 @@ const KINDS: [(&str, &str, &str); 13] = [
 ];
 
 /// Fields that differ from run to run, wherever they stand.
-const FLEETING: [&str; 28] = [
+const FLEETING: [&str; 29] = [
     "lastScheduled",
     "lastReady",
     "lastProgressedAt",
@@ -55,6 +55,8 @@ const FLEETING: [&str; 28] = [
     "clusterIP",
     "grove.io/made-from-generations",
     "podAttempt",
+    // A hint to the scheduler that a crash between two writes of an update may lose: docs/updates.md.
+    "reuseReservationRef",
 ];
 
 /// All objects of sets in a namespace, by kind and name; a pod's name is its clique and index.

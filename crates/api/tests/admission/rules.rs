@@ -58,7 +58,7 @@ const RULES: &[(&str, &str)] = &[
         "coherent updates: settings",
         "coherent-deadline-malformed coherent-deadline-shorter-than-soak coherent-surge-negative",
     ),
-    ("coherent updates: not served yet", "coherent-not-served"),
+    ("coherent updates", "+coherent"),
     ("updates can be paused", "+update-paused"),
     (
         "rollingUpdate: where",

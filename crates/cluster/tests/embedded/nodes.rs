@@ -158,8 +158,8 @@ async fn nodes_are_watched_once_for_all_components_and_once_for_their_owners() {
     assert_eq!(world.watches_of("/api/v1/nodes"), 2);
     assert_eq!(
         world.watches_of("/api/v1/pods"),
-        6,
-        "kubelets, node lifecycle, DaemonSets, claims, scheduler, owners"
+        7,
+        "kubelets, node lifecycle, DaemonSets, device claims, volume claims, scheduler, owners"
     );
     world.cluster.stop().await;
 }

@@ -162,7 +162,9 @@ impl<'a> CliqueState<'a> {
             .map(|pod| &***pod)
             .filter(|pod| !pod.deleting)
             .collect();
-        ended.sort_by(|left, right| (right.ended, &right.name).cmp(&(left.ended, &left.name)));
+        // Times have whole seconds. Within one, the pod that was written last ended last: versions of one resource are ordered.
+        let version = |pod: &PodFacts| pod.resource_version.parse::<u64>().ok();
+        ended.sort_by_key(|pod| std::cmp::Reverse((pod.ended, pod.created, version(pod))));
         ended
     }
 
