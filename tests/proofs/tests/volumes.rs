@@ -81,7 +81,7 @@ fn killed_after(writes: u64) -> u64 {
             }
         })
         .await;
-        begin(&stage, "simulation.coppice.dev/volumes").await;
+        begin(&stage, "volumes.simulation.coppice.dev").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         dying.stop().await;
         let next = scheduler(&stage, "next", |_: &Call| Fault::Pass).await;

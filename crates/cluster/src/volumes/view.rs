@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The provisioner of simulated volumes.
-pub const PROVISIONER: &str = "simulation.coppice.dev/volumes";
+pub const PROVISIONER: &str = "volumes.simulation.coppice.dev";
 /// The parameter of a storage class that names the node label within which its volumes can be used; without it they can be
 /// used everywhere.
 pub const TOPOLOGY_KEY: &str = "topologyKey";

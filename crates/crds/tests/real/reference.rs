@@ -76,11 +76,18 @@ fn apply(line: &str, definitions: &mut [Value]) {
     }
 }
 
+/// A type with its format, then facts such as `default="a"` and `enum=["a","b"]`, in JSON without blanks.
 fn schema(facts: &str) -> Value {
-    let (kind, format) = facts.split_once('/').unwrap_or((facts, ""));
+    let mut facts = facts.split_whitespace();
+    let kind = facts.next().unwrap_or_default();
+    let (kind, format) = kind.split_once('/').unwrap_or((kind, ""));
     let mut schema = json!({ "type": kind });
     if !format.is_empty() {
         schema["format"] = json!(format);
+    }
+    for fact in facts {
+        let (name, value) = fact.split_once('=').expect("a name and a value");
+        schema[name] = serde_json::from_str(value).expect("a value in JSON");
     }
     schema
 }
@@ -95,13 +102,13 @@ fn a_line_changes_the_schema_it_names() {
         "+ podgangs.scheduler.grove.io/v1alpha1/status/lastReady string/date-time",
         "+ podgangs.scheduler.grove.io/v1alpha1/status/names array",
         "+ podgangs.scheduler.grove.io/v1alpha1/status/names/[] string",
-        "~ podgangs.scheduler.grove.io/v1alpha1/status/phase string",
+        "~ podgangs.scheduler.grove.io/v1alpha1/status/phase string default=\"a\" enum=[\"a\",\"b\"]",
         "- podgangs.scheduler.grove.io/v1alpha1/status/old",
     ] {
         apply(line, &mut definitions);
     }
     let expected = definition(json!({"properties": {"status": {"required": [], "properties": {
-        "phase": {"type": "string"}, "lastReady": {"type": "string", "format": "date-time"},
+        "phase": {"type": "string", "default": "a", "enum": ["a", "b"]}, "lastReady": {"type": "string", "format": "date-time"},
         "names": {"type": "array", "items": {"type": "string"}},
     }}}}));
     assert_eq!(definitions, [expected]);
