@@ -49,7 +49,7 @@ pub(super) async fn examine(client: &Client, facts: &Facts, now: Timestamp) -> D
     }
 }
 
-/// What can be told without a rehearsal.
+/// What can be said without a rehearsal.
 fn judge(facts: &Facts, left: &Left, now: Timestamp) -> Vec<Finding> {
     let mut findings = definitions(facts, left);
     findings.push(operator(facts, now));

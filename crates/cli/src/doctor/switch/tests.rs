@@ -71,7 +71,7 @@ async fn an_update_under_way_is_a_warning_and_a_template_that_differs_a_failure(
     let rehearsal = of(&view, "rehearsal");
     assert_eq!(rehearsal.status, Status::Warn, "{rehearsal:?}");
 
-    // Somebody edited a clique behind the operator's back: our operator would replace its pods.
+    // A clique was edited by hand: our operator would replace its pods.
     let client = cluster(Scene::new(State::AtRest, Gangs::ByEpoch)).await;
     let cliques: Api<PodClique> = Api::namespaced(client.clone(), "default");
     let edit = json!({"spec": {"podSpec": {"containers": [{"name": "main", "image": "front:other"}]}}});
