@@ -92,7 +92,7 @@ impl Transcript {
             std::fs::write(&path, &self.text).unwrap();
         }
         let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(self.text, expected, "{file} differs; COPPICE_BLESS=1 writes it anew");
+        assert_eq!(self.text, expected, "{file} differs; COPPICE_BLESS=1 rewrites it");
     }
 }
 

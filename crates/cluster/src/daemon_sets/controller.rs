@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 const MANAGER: &str = "coppice-daemon-sets";
 
-/// Keeps the pods of DaemonSets until told to stop.
+/// Reconciles the pods of DaemonSets until it is stopped.
 pub(crate) fn run(
     client: Client,
     nodes: &Nodes,

@@ -245,7 +245,7 @@ impl Controller for Scheduler {
         let promised = self.promised.values().flatten().cloned();
         let claims = PodClaims::new(&entry.pod, &self.requests.devices, promised);
         if bound {
-            // Whoever bound it left the claims to us; what cannot be allocated is tried again when devices become free.
+            // Another client bound it and left the claims to us; what cannot be allocated waits for devices to become free.
             let claims = claims.ok().filter(PodClaims::lack_devices)?;
             let node = self.nodes.get(entry.pod.node.as_ref()?)?;
             let (grants, devices) = claims.on(&node.node).ok()?;
